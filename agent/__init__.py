@@ -1,0 +1,1 @@
+"""Reads the relations in a conversation and decides whether, whom and how to support."""

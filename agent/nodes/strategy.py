@@ -1,0 +1,32 @@
+"""strategy: how to support."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from agent.context import Context
+from agent.decision import Ranking
+from agent.nodes.channels import Failure, GraphState, looked, node, view_of
+from agent.nodes.target import chosen_target
+
+
+@node("strategy")
+async def strategy(state: GraphState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the policy to rank the strategies for the target, without those switched off."""
+    goal = chosen_target(state)
+    if goal is None:
+        return {"failure": Failure(status="parse_error", error="the policy ranked no target")}
+    view = view_of(state, runtime.context)
+    ranking = await runtime.context.policy.strategy(view, looked(state), goal)
+    off = runtime.context.strategies_off
+    kept = tuple(item for item in ranking.items if item.label not in off)
+    return {"strategies": Ranking(items=kept, reasons=ranking.reasons, evidence=ranking.evidence)}
+
+
+def after_strategy(state: GraphState, runtime: Runtime[Context]) -> str:
+    """Route: ``reply`` when words are wanted and a strategy is left, else ``record``."""
+    strategies = state.get("strategies")
+    ready = not state.get("failure") and strategies is not None and bool(strategies.items)
+    return "reply" if ready and state["request"].reply else "record"

@@ -1,0 +1,1 @@
+"""Replays, scores and compares decisions on RESCUE-BENCH and other conversations."""

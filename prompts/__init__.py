@@ -1,0 +1,1 @@
+"""Prompt texts, label definitions and the reply library: text files only."""
