@@ -288,6 +288,8 @@ def test_a_frame_is_sound(frame: dict[str, Any]) -> None:
     assert not re.search(r"[\"*_<>\[\]‘’–—]", re.sub(r"\{\w+\}", "", text))
     for match in re.finditer(r"\{feeling\}", text):
         assert re.search(r"\bfeel(?:ing)? $", text[: match.start()])
+        # "shut out about", "worn out that": such a tail fits only some of the words.
+        assert not re.match(r" (?:about|that|of|with \{|by)\b", text[match.end() :])
     assert text.count("?") <= 1
     assert not THIRD_PERSON.search(text)
     assert not BLAME.search(text)
