@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ MAX_SAMPLE_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _TOO_LONG = f"longer than {MAX_SAMPLE_BYTES // 1024 // 1024} MiB, not read"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_CHARS = 40
 _SHOWN_FAULTS = 5
 
@@ -340,8 +342,12 @@ def _decode(raw: bytes) -> object:
         raise _Refused(f"not UTF-8 (byte {error.start + 1})") from None
     try:
         data: object = json.loads(text, parse_constant=_no_constant)
+        if _SURROGATE.search(text):
+            json.dumps(data, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         raise _Refused(f"broken JSON at character {error.pos + 1}: {error.msg}") from None
+    except UnicodeEncodeError:
+        raise _Refused("broken JSON: half of a surrogate pair") from None
     except RecursionError:
         raise _Refused("broken JSON: nested too deeply") from None
     except ValueError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 T = TypeVar("T")
 
@@ -60,11 +60,10 @@ def _seconds(value: Any) -> Any:
     return _number(value)
 
 
-def _finite(value: Any) -> Any:
-    number = _number(value)
-    if isinstance(number, float) and not math.isfinite(number):
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
         raise ValueError("expected a finite number")
-    return number
+    return value
 
 
 Text = Annotated[str, BeforeValidator(_text)]
@@ -76,7 +75,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_items)]
 """A list of annotation items; ``null`` and ``""`` read as an empty list."""
 
-Seconds = Annotated[float | None, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
+Seconds = Annotated[float | None, BeforeValidator(_seconds), AfterValidator(_finite)]
 """A time in seconds from the start of the clip, or nothing."""
 
 
@@ -114,7 +113,7 @@ class Emotion(_Part):
 
     person: Text = ""
     emotion_description: Text = ""
-    intensity: Annotated[float | None, BeforeValidator(_finite)] = None
+    intensity: Annotated[float | None, BeforeValidator(_number), AfterValidator(_finite)] = None
 
 
 class Viewpoint(_Part):
