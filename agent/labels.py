@@ -25,7 +25,9 @@ THERAPIST: Final = "Therapist"
 GROUP_LABEL: Final[Mapping[Scenario, str]] = MappingProxyType(
     {"couple": "Couple", "family": "Family"}
 )
-RESERVED_NAMES: Final = frozenset({THERAPIST, *GROUP_LABEL.values()})
+NOBODY: Final = "Nobody"
+"""Speaker of a turn whose speaker is not known."""
+RESERVED_NAMES: Final = frozenset({THERAPIST, NOBODY, *GROUP_LABEL.values()})
 """Names no participant may carry."""
 
 

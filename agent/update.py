@@ -171,6 +171,9 @@ def _after_support(
 def _after_participant(
     state: RelationalState, turn: Turn, reading: TurnReading, addressees: tuple[str, ...]
 ) -> RelationalState:
+    if turn.speaker not in state.people:
+        # several spoke at once, or nobody knows who: the floor moved, but nobody's picture did
+        return state.model_copy(update={"quiet_turns": state.quiet_turns + 1})
     people = dict(state.people)
     people[turn.speaker] = _person_after(state, turn, reading)
     total = sum(p.words for p in people.values())

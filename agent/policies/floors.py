@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from typing import ClassVar, Final
+from collections.abc import Sequence
 
 from agent.conversation import Turn
 from agent.decision import Ranking, Reply, Timing
 from agent.policies.base import PolicyError, Task, View
+from agent.priors import Priors, load_priors
 from agent.reading import Reading, TurnReading
-
-_PRIORS_FILE: Final = "priors.json"
 
 
 class Floor:
@@ -88,7 +84,7 @@ class Majority(Floor):
     name = "floor-majority"
     answers = frozenset({"itp", "rpp", "ssp"})
 
-    def __init__(self, priors: Mapping[str, Mapping[str, float]] | None = None) -> None:
+    def __init__(self, priors: Priors | None = None) -> None:
         self._priors = load_priors() if priors is None else priors
 
     async def pattern(self, view: View, reading: Reading) -> dict[str, float]:
@@ -110,7 +106,7 @@ class Seeded(Floor):
     """Draws every answer from a hash of the seed and the turns' ids: random, yet repeatable."""
 
     name = "floor-random"
-    answers: ClassVar[frozenset[Task]] = frozenset({"itp", "stp", "ssp", "rpp"})
+    answers = frozenset({"itp", "stp", "ssp", "rpp"})
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -146,13 +142,3 @@ def _in_order(labels: Sequence[str]) -> Ranking:
     weights = [n - i for i in range(n)]
     total = sum(weights)
     return Ranking.of({label: w / total for label, w in zip(labels, weights, strict=True)})
-
-
-def load_priors() -> dict[str, dict[str, float]]:
-    """Return the label shares of the train split that ``agent.train`` wrote.
-
-    Keys are ``<scenario>/pattern``, ``<scenario>/strategy`` and ``<scenario>/intervene``.
-    """
-    text = files("agent.weights").joinpath(_PRIORS_FILE).read_text(encoding="utf-8")
-    loaded: dict[str, dict[str, float]] = json.loads(text)
-    return loaded

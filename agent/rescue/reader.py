@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
@@ -46,6 +46,8 @@ class Fault(NamedTuple):
         sample: the sample's id where it is known.
         row: 1-based position in the sample's rows, or None for the sample as a whole.
         message: what is wrong, without conversation text.
+        kind: "structure" when something cannot be read; "label" when a label lies outside its
+            closed set: the official rules leave such a row out of the task it belongs to.
     """
 
     file: str
@@ -53,6 +55,7 @@ class Fault(NamedTuple):
     sample: str | None
     row: int | None
     message: str
+    kind: Literal["structure", "label"] = "structure"
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -97,6 +100,11 @@ class Dataset:
     def by_id(self) -> dict[str, Sample]:
         """The samples by id."""
         return {sample.sample_id: sample for sample in self.samples}
+
+    @property
+    def broken(self) -> tuple[Fault, ...]:
+        """The faults that make something unreadable."""
+        return tuple(fault for fault in self.faults if fault.kind == "structure")
 
     @property
     def n_rows(self) -> int:
@@ -198,8 +206,9 @@ class _Collector:
         line: int | None = None,
         sample: str | None = None,
         row: int | None = None,
+        kind: Literal["structure", "label"] = "structure",
     ) -> None:
-        self.faults.append(Fault(file, line, sample, row, message))
+        self.faults.append(Fault(file, line, sample, row, message, kind))
 
     def content(self, raw: bytes, file: str, line: int | None, default_id: str) -> None:
         """Decodes and validates the bytes of one sample."""
@@ -236,7 +245,7 @@ class _Collector:
             return
         self.samples.append(sample)
         for position, message in unknown_labels(sample):
-            self.fault(file, message, line, sample_id, position)
+            self.fault(file, message, line, sample_id, position, kind="label")
 
     def _rows(
         self, data: dict[str, Any], file: str, line: int | None, sample_id: str

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
 from agent.conversation import BackgroundLine, Cue, Mode, Turn
+from agent.labels import NOBODY
 from agent.rescue.schema import Observation, Row
 
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -32,7 +33,7 @@ def turn_of(row: Row, position: int, mode: Mode = "dialogue") -> Turn:
     addressees = _names(row.target)
     return Turn(
         id=position,
-        speaker=row.primary_speaker.strip() or "Unknown",
+        speaker=row.primary_speaker.strip() or NOBODY,
         text=row.dialogue_cleaned,
         addressees=addressees,
         addressees_given=bool(addressees),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.demo import demo_path
-from agent.rescue import DataError, Dataset, read_dataset
+from agent.rescue import DataError, Dataset, Fault, read_dataset
 from agent.rescue.reader import BENCHMARK_NAME
 from agent.rescue.splits import Collection, collection_of, missing_ids
 from agent.settings import Settings, load_settings
@@ -46,12 +46,20 @@ class DataSource:
     def sound(self) -> Dataset:
         """Returns the dataset.
 
+        Unknown labels do not stop it: the official rules leave such rows out of the task the
+        label belongs to, and :attr:`label_faults` names each one.
+
         Raises:
-            DataError: when it has faults.
+            DataError: when something in it cannot be read.
         """
-        if self.dataset.faults:
-            raise DataError(self.dataset.faults)
+        if self.dataset.broken:
+            raise DataError(self.dataset.broken)
         return self.dataset
+
+    @property
+    def label_faults(self) -> tuple[Fault, ...]:
+        """The labels outside their closed sets; their rows are no instances."""
+        return tuple(fault for fault in self.dataset.faults if fault.kind == "label")
 
 
 def cached_file(settings: Settings) -> Path:
