@@ -27,17 +27,29 @@ say "updating pip"
 "${PIP[@]}" install -q --upgrade "pip>=25" || die "pip could not be updated: is a package index reachable?"
 
 torch=$(grep '^torch==' constraints.txt)
-if ! .venv/bin/python -c 'import torch' 2>/dev/null; then
+cpu_torch() {
+    # a wheel that lies on this machine (pip's find-links), else PyTorch's own CPU index
+    "${PIP[@]}" install -q --no-index --no-deps "$torch" 2>/dev/null && return 0
+    "${PIP[@]}" install -q uv 2>/dev/null || return 1
+    UV_HTTP_TIMEOUT=20 UV_HTTP_RETRIES=0 .venv/bin/uv pip install -q --python .venv/bin/python \
+        --torch-backend cpu --no-deps "$torch" 2>/dev/null
+}
+if ! "${PIP[@]}" show -q torch >/dev/null 2>&1; then
     # The CPU build is about 200 MB; a plain torch on Linux x86_64 is a CUDA build of about 5 GB.
-    say "installing $torch (a CPU build where one can be had)"
-    "${PIP[@]}" install -q --no-index "$torch" -c constraints.txt 2>/dev/null && say "found on this machine" \
-        || "${PIP[@]}" install -q "$torch" --no-deps ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} \
-        || say "no torch could be installed ahead; the next step takes what the index offers"
+    say "installing $torch (CPU build)"
+    cpu_torch || say "no CPU build of torch can be had here: going on with what the index offers (up to 5 GB)"
 fi
 
 say "installing Kith and its packages (one to three minutes the first time)"
-"${PIP[@]}" install --progress-bar on -e '.[dev]' -c constraints.txt | grep -vE '^(Requirement already|Looking in|  )' \
-    || die "the packages could not be installed: see the lines above"
+"${PIP[@]}" install --progress-bar on -e '.[dev]' -c constraints.txt > .venv/setup.log 2>&1 &
+job=$!
+while kill -0 "$job" 2>/dev/null; do
+    # one line that moves: the newest package pip is at
+    printf '\r\033[K    %.70s' "$(grep -aoE '^(Collecting|Downloading|Building|Installing) [^ ]+' .venv/setup.log | tail -n 1)"
+    sleep 1
+done
+printf '\r\033[K'
+wait "$job" || { grep -aE '^ERROR' .venv/setup.log | head -n 5 >&2; die "the packages could not be installed: see .venv/setup.log"; }
 "${PIP[@]}" check >/dev/null || die "$("${PIP[@]}" check | head -n 1)"
 echo "$stamp" > .venv/.kith-stamp
 say "done"

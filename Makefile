@@ -1,0 +1,45 @@
+# make room: set-up, then the room on http://localhost:8000
+# make test: set-up, ruff, the type checker, pytest
+PY := .venv/bin/python
+HOST ?= 127.0.0.1
+PORT ?= 8000
+export PYTHONDONTWRITEBYTECODE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup room test lint types pytest bench bench-llm test-llm train crossval clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+setup: ## make .venv with everything in it (idempotent)
+	@scripts/setup.sh
+
+room: setup ## start the room on http://localhost:8000
+	@$(PY) -m ui --host $(HOST) --port $(PORT)
+
+test: setup lint types pytest ## ruff, the type checker and all tests
+
+lint:
+	@echo "==> ruff"
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check -q .
+
+types:
+	@echo "==> mypy"
+	@$(PY) -m mypy
+
+pytest:
+	@echo "==> pytest"
+	@$(PY) -m pytest
+
+bench: setup ## speed of the replay and of a live turn, as ratios
+	@$(PY) scripts/bench.py
+
+train: setup ## fit the shipped heads again (needs the RESCUE data, KITH_RESCUE)
+	@$(PY) -m agent.train --split train --out agent/weights
+
+crossval: setup ## the cross-validation table (needs the RESCUE data, KITH_RESCUE)
+	@$(PY) -m eval.crossval
+
+clean: ## remove caches and the environment (never rooms or runs)
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
