@@ -9,7 +9,9 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 EncoderName = Literal["minilm", "minilm-int8"]
-PolicyChoice = Literal["auto", "local", "agent", "agent-no-state", "agent-hybrid"]
+PolicyChoice = Literal[
+    "auto", "local", "agent", "agent-no-state", "agent-hybrid", "plain-window", "plain-history"
+]
 PromptFormat = Literal["auto", "json_schema", "function_calling", "json_object", "text"]
 
 
@@ -73,9 +75,34 @@ class Settings(BaseSettings):
     rung: PromptFormat = Field(
         default="auto", description="How structured answers are asked for; auto probes."
     )
-    llm_cache: bool = Field(default=True, description="Keep model answers on disk.")
-    budget_tokens: int | None = Field(default=None, ge=1)
-    budget_usd: float | None = Field(default=None, gt=0)
+    llm_cache: bool = Field(
+        default=True, description="Keep an evaluation's model answers on disk; never the room's."
+    )
+    llm_stream: bool = Field(
+        default=True, description="Stream a reply while it is written; off shows it once checked."
+    )
+    endpoint_concurrency: int | None = Field(
+        default=None, ge=1, le=256, description="Calls in flight per server; None: as concurrency."
+    )
+    context_tokens: int = Field(
+        default=24000, ge=256, description="Longest prompt; older lines are left out beyond it."
+    )
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict,
+        description="JSON object added to every model request, e.g. to switch thinking off.",
+    )
+    price_input: float | None = Field(
+        default=None, ge=0, description="USD per million prompt tokens; None: the price table."
+    )
+    price_output: float | None = Field(
+        default=None, ge=0, description="USD per million answer tokens; None: the price table."
+    )
+    budget_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens after which no model call is made any more."
+    )
+    budget_usd: float | None = Field(
+        default=None, gt=0, description="US dollars after which no model call is made any more."
+    )
 
     @property
     def has_llm(self) -> bool:

@@ -67,7 +67,8 @@ class Node(Protocol):
 def view_of(state: GraphState, context: Context) -> View:
     """Return what the policy may know now: what the request's viewer may see, nothing else."""
     turns, readings = state["turns"], state.get("readings", [])
-    viewer = state["request"].viewer
+    request = state["request"]
+    viewer = request.viewer
     if any(not t.visible(viewer) for t in turns):
         kept = [i for i, t in enumerate(turns) if t.visible(viewer)]
         readings = [readings[i] for i in kept if i < len(readings)]
@@ -79,6 +80,7 @@ def view_of(state: GraphState, context: Context) -> View:
         readings=readings,
         relations=None if context.withhold_state else state["relations"],
         viewer=viewer,
+        decide="always" if request.speak_now else request.decide,
     )
 
 

@@ -38,6 +38,8 @@ class View:
             than ``turns`` while the newest ones are being read.
         relations: the picture after the turns read so far; None when a variant withholds it.
         viewer: None for a public decision; a participant's name for a private talk with them.
+        decide: what the caller wants: ``auto`` may end in silence, ``always`` needs an answer,
+            ``never`` only takes turns in. A policy may spare work by it, not change an answer.
     """
 
     scenario: Scenario
@@ -46,6 +48,7 @@ class View:
     readings: Sequence[TurnReading]
     relations: RelationalState | None
     viewer: str | None = None
+    decide: Literal["auto", "always", "never"] = "always"
 
     @property
     def group(self) -> str:
