@@ -24,7 +24,7 @@ fi
 PIP=(.venv/bin/python -m pip --disable-pip-version-check)
 # pip before 25 resolves this tree much more slowly
 say "updating pip"
-"${PIP[@]}" install -q --upgrade "pip>=25" || die "pip could not be updated: is a package index reachable?"
+"${PIP[@]}" install -q --upgrade "pip>=25" 2>/dev/null || die "pip could not be updated: is a package index reachable?"
 
 torch=$(grep '^torch==' constraints.txt)
 cpu_torch() {
@@ -43,12 +43,18 @@ fi
 say "installing Kith and its packages (one to three minutes the first time)"
 "${PIP[@]}" install --progress-bar on -e '.[dev]' -c constraints.txt > .venv/setup.log 2>&1 &
 job=$!
+shown=
 while kill -0 "$job" 2>/dev/null; do
-    # one line that moves: the newest package pip is at
-    printf '\r\033[K    %.70s' "$(grep -aoE '^(Collecting|Downloading|Building|Installing) [^ ]+' .venv/setup.log | tail -n 1)"
+    now=$(grep -aoE '^(Collecting|Downloading|Building|Installing) [^ ]+' .venv/setup.log | tail -n 1)
+    if [ -t 1 ]; then
+        printf '\r\033[K    %.70s' "$now"  # one line that moves
+    elif [ "${now%% *}" != "$shown" ]; then
+        shown=${now%% *}
+        [ -z "$shown" ] || say "${shown,,} packages"
+    fi
     sleep 1
 done
-printf '\r\033[K'
+[ ! -t 1 ] || printf '\r\033[K'
 wait "$job" || { grep -aE '^ERROR' .venv/setup.log | head -n 5 >&2; die "the packages could not be installed: see .venv/setup.log"; }
 "${PIP[@]}" check >/dev/null || die "$("${PIP[@]}" check | head -n 1)"
 echo "$stamp" > .venv/.kith-stamp
