@@ -1,0 +1,251 @@
+"""The embedded default policy: frozen sentence vectors, fitted heads, written replies."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.conversation import Turn, participants_of
+from agent.decision import Ranking, Reply, Timing
+from agent.encoder import Encoder, make_encoder
+from agent.labels import THERAPIST, UTTERANCE_TYPES, Scenario, title_of
+from agent.policies.base import PolicyError, Task, View
+from agent.policies.local import level1
+from agent.policies.local.addressee import infer
+from agent.policies.local.features import Blocks, Reader
+from agent.policies.local.heads import Head, stack
+from agent.policies.local.running import Record, Running, addressee_label
+from agent.policies.local.store import Weights, load
+from agent.policies.local.text import masked, surface
+from agent.reading import Reading, StanceReading, TurnReading
+from agent.settings import Settings
+from agent.state import Emotion
+
+Array = NDArray[np.float64]
+AddresseeMode = Literal["given", "inferred"]
+
+_CONVERSATIONS: Final = 64
+"""Pictures kept in memory; one that fell out is rebuilt from its turns."""
+
+
+@dataclass
+class _Kept:
+    scenario: Scenario
+    turns: list[Turn]
+    running: Running
+    records: list[Record]
+
+
+class LocalPolicy:
+    """Reads every turn with the level-1 heads and decides with the level-2 heads.
+
+    Args:
+        weights: what it was taught.
+        encoder: makes sentence vectors.
+        addressees: ``given`` believes a turn's addressees where somebody gave them and infers the
+            rest; ``inferred`` always infers.
+    """
+
+    name = "local"
+    answers: frozenset[Task] = frozenset({"itp", "stp", "ssp", "rpp"})
+
+    def __init__(
+        self, weights: Weights, encoder: Encoder, addressees: AddresseeMode = "given"
+    ) -> None:
+        self.weights = weights
+        self.encoder = encoder
+        self.addressees: AddresseeMode = addressees
+        self.threshold = weights.threshold
+        self.version = weights.digest
+        self._kept: OrderedDict[tuple[str, int, int], _Kept] = OrderedDict()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> LocalPolicy:
+        """Return the policy with the shipped weights and the encoder the settings name."""
+        return cls(load(), make_encoder(settings.encoder, settings.cache_path / "vectors"))
+
+    async def prepare(self, dialogues: Sequence[Sequence[Turn]]) -> None:
+        """Encode whole dialogues in one go."""
+        texts = []
+        for turns in dialogues:
+            known: tuple[str, ...] = ()
+            for turn in turns:
+                known = participants_of((turn,), known)
+                texts.append(masked(turn.text, known))
+        self.encoder.encode(list(dict.fromkeys(texts)))
+
+    async def read(self, view: View, new: int) -> Reading:
+        """Read the last ``new`` turns."""
+        records = self._picture(view).records[len(view.turns) - new :] if new else []
+        return Reading(turns=tuple(self._reading(view.scenario, r) for r in records))
+
+    async def pattern(self, view: View, reading: Reading) -> dict[str, float]:
+        """Return the pattern's distribution."""
+        head = self._head(f"pattern/{view.scenario}")
+        proba = head.proba(stack([self._reader(view).pattern()]))[0]
+        return dict(zip(head.labels, proba.tolist(), strict=True))
+
+    async def time(self, view: View, reading: Reading) -> Timing:
+        """Return the probability that the supporting side should speak now."""
+        reader = self._reader(view)
+        proba = self._head("timing").proba(stack([reader.timing()]))[0, 1]
+        reasons, evidence = _timing_reasons(reader)
+        return Timing(probability=float(proba), reasons=reasons, evidence=evidence)
+
+    async def target(self, view: View, reading: Reading) -> Ranking:
+        """Rank the people present and the group, each by the same weights."""
+        reader = self._reader(view)
+        rows: list[Blocks] = [reader.candidate(c) for c in view.candidates]
+        raw = self._head("target").proba(stack(rows))[:, 1]
+        found = zip(view.candidates, (raw / raw.sum()).tolist(), strict=True)
+        # people nobody could tell apart yet stand in the order of their names
+        scores = dict(sorted(found))
+        reasons, evidence = _target_reasons(reader, max(scores, key=lambda c: scores[c]))
+        return Ranking.of(scores, reasons, evidence)
+
+    async def strategy(self, view: View, reading: Reading, target: str) -> Ranking:
+        """Rank the scenario's strategies for a target."""
+        reader = self._reader(view)
+        head = self._head(f"strategy/{view.scenario}")
+        proba = head.proba(stack([reader.strategy(target)]))[0]
+        scores = dict(zip(head.labels, proba.tolist(), strict=True))
+        pattern = view.relations.pattern if view.relations else {}
+        leading = max(pattern, key=lambda p: pattern[p], default="")
+        newest = reader.run.newest
+        reasons = (
+            (f"the pattern looks like {title_of('pattern', view.scenario, leading).lower()}",)
+            if leading
+            else ()
+        )
+        return Ranking.of(scores, reasons, (newest.turn_id,) if newest else ())
+
+    async def reply(self, view: View, reading: Reading, target: str, strategy: str) -> Reply:
+        """Say it in the words of the reply library."""
+        raise PolicyError("refused", "no reply library is attached")
+
+    def _head(self, name: str) -> Head:
+        return self.weights.heads[name]
+
+    def _reader(self, view: View) -> Reader:
+        running = self._picture(view).running
+        running.meet(view.participants)
+        return Reader(running)
+
+    def _picture(self, view: View) -> _Kept:
+        """Return the picture after the view's turns, extending a kept one where possible."""
+        turns = list(view.turns)
+        for back in range(min(len(turns), 4) + 1):
+            key = _key(view.scenario, turns[: len(turns) - back])
+            kept = self._kept.get(key)
+            if kept is not None and kept.turns == turns[: len(kept.turns)]:
+                del self._kept[key]
+                break
+        else:
+            kept = _Kept(view.scenario, [], Running(view.scenario), [])
+        if len(kept.turns) < len(turns):
+            self._extend(kept, turns[len(kept.turns) :], view.participants)
+        self._kept[_key(view.scenario, turns)] = kept
+        while len(self._kept) > _CONVERSATIONS:
+            self._kept.popitem(last=False)
+        return kept
+
+    def _extend(self, kept: _Kept, turns: Sequence[Turn], present: Sequence[str]) -> None:
+        known: tuple[str, ...] = tuple(kept.running.people)
+        texts = []
+        for turn in turns:
+            known = participants_of((turn,), known)
+            texts.append(masked(turn.text, {*known, *present}))
+        vectors = self.encoder.encode(texts)
+        for turn, text, vector in zip(turns, texts, vectors, strict=True):
+            counts, wide = surface(text), np.asarray(vector, dtype=np.float64)
+            outputs = self.weights.level1.outputs(wide, counts)
+            label = addressee_label(turn.addressees, kept.scenario)
+            if self.addressees == "inferred" or not (turn.addressees_given and label):
+                label = infer(kept.running, turn, outputs)
+            kept.records.append(kept.running.observe(turn, label, counts, wide, outputs))
+            kept.turns.append(turn)
+
+    def _reading(self, scenario: Scenario, record: Record) -> TurnReading:
+        addressees = (record.addressee,) if record.addressee else ()
+        if record.by_agent:
+            scores = record.outputs[level1.SLICES["move"]]
+            labels = self._head(f"strategy/{scenario}").labels
+            picked = [float(scores[level1.move_index(scenario, s)]) for s in labels]
+            return TurnReading(
+                turn_id=record.turn_id,
+                speaker=record.speaker,
+                addressees=addressees,
+                strategies=dict(zip(labels, _shares(picked), strict=True)),
+            )
+        kinds = _shares(record.outputs[level1.SLICES["utterance"]].tolist())
+        return TurnReading(
+            turn_id=record.turn_id,
+            speaker=record.speaker,
+            addressees=addressees,
+            utterance_types=dict(zip(UTTERANCE_TYPES, kinds, strict=True)),
+            emotion=self._emotion(record),
+            stances=_stances(record),
+        )
+
+    def _emotion(self, record: Record) -> Emotion:
+        words, places = self.weights.level1.feeling_table
+        place = record.outputs[level1.SLICES["emotion"]]
+        nearest = int(np.argmin(((places - place) ** 2).sum(1)))
+        return Emotion(
+            description=words[nearest],
+            valence=float(np.clip(_value(record, "valence"), -1, 1)),
+            intensity=float(np.clip(6 + 2 * _value(record, "intensity"), 0, 10)),
+        )
+
+
+def _key(scenario: str, turns: Sequence[Turn]) -> tuple[str, int, int]:
+    last = turns[-1] if turns else None
+    return scenario, len(turns), hash((last.id, last.speaker, last.text) if last else ())
+
+
+def _value(record: Record, name: str) -> float:
+    return float(record.outputs[level1.SLICES[name]][0])
+
+
+def _shares(scores: Sequence[float]) -> list[float]:
+    kept = [max(0.0, s) + 1e-3 for s in scores]
+    total = sum(kept)
+    return [k / total for k in kept]
+
+
+def _stances(record: Record) -> tuple[StanceReading, ...]:
+    if record.addressee in ("", THERAPIST):
+        return ()
+    seen = float(np.clip(_value(record, "viewpoint"), 0, 1))
+    lean = float(np.clip(_value(record, "warmth"), -1, 1))
+    return (
+        StanceReading(
+            target=record.addressee, warmth=seen * max(0.0, lean), tension=seen * max(0.0, -lean)
+        ),
+    )
+
+
+def _timing_reasons(reader: Reader) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    newest = reader.run.newest
+    if newest is None:
+        return (), ()
+    if newest.addressee == THERAPIST:
+        return (f"{newest.speaker} spoke to the supporting side",), (newest.turn_id,)
+    return (f"{newest.speaker} spoke to {newest.addressee or 'nobody in particular'}",), (
+        newest.turn_id,
+    )
+
+
+def _target_reasons(reader: Reader, first: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    newest = reader.run.newest
+    evidence = (newest.turn_id,) if newest else ()
+    if first == reader.last:
+        return (f"{first} spoke last",), evidence
+    if first == reader.run.group:
+        return ("it concerns everybody",), evidence
+    return (f"{first} has been waiting",), evidence
