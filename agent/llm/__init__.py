@@ -1,0 +1,25 @@
+"""The only place that talks to model servers (any that speak OpenAI's chat completions)."""
+
+from agent.llm.budget import Budget, Price, UnknownPrice, price_table_date
+from agent.llm.client import AnswerFault, Ask, LLMClient
+from agent.llm.errors import LLMError
+from agent.llm.record import CallLog, CallRecord, CallTotals, JsonlCalls, Scope, scope
+from agent.llm.transport import Backoff
+
+__all__ = [
+    "AnswerFault",
+    "Ask",
+    "Backoff",
+    "Budget",
+    "CallLog",
+    "CallRecord",
+    "CallTotals",
+    "JsonlCalls",
+    "LLMClient",
+    "LLMError",
+    "Price",
+    "Scope",
+    "UnknownPrice",
+    "price_table_date",
+    "scope",
+]

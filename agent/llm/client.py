@@ -1,0 +1,462 @@
+"""The client: structured answers over the capability ladder, and free text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from agent.llm import parse as found
+from agent.llm.budget import Budget, UnknownPrice, price_of
+from agent.llm.cache import AnswerCache, Kept, cache_key
+from agent.llm.errors import FormatRefused, LLMError
+from agent.llm.ladder import (
+    PROBE_SCHEMA,
+    STEPS,
+    CapabilityStore,
+    Step,
+    check_probe,
+    request_body,
+    steps_for,
+)
+from agent.llm.record import CallLog, CallRecord, CallStatus, Purpose, current_scope
+from agent.llm.tokens import at_least, looks_cut
+from agent.llm.transport import Backoff, Sent, Transport, Tries, elapsed_ms
+from agent.prompts import Message, fragment, render
+from agent.settings import Settings
+
+T = TypeVar("T")
+_LOG: Final = logging.getLogger("kith.llm")
+_MORE_ROOM: Final = 2.0
+
+
+class AnswerFault(ValueError):
+    """An answer has the wrong shape. The message names the field and what is wrong with it.
+
+    It goes back to the model in a repair turn, and into an error's message: it must not quote the
+    answer.
+    """
+
+
+class NoBodies(logging.Filter):
+    """Drops the client library's debug lines, which hold whole prompts."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep what is no debug line."""
+        return record.levelno > logging.DEBUG
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Who asks, for the records.
+
+    Attributes:
+        node: graph node or other place.
+        policy: the policy's name.
+        role: agent or judge.
+    """
+
+    node: str
+    policy: str = ""
+    role: str = "agent"
+
+
+class LLMClient:
+    """Talks to the configured server. One per run, shared by the variants that are compared.
+
+    Args:
+        settings: all about the server; see ``Settings``.
+        log: receives a record of every call.
+        budget: shared limits; from the settings when None.
+        backoff: waits between tries.
+        model: another model than ``settings.model`` (the judge).
+
+    Raises:
+        UnknownPrice: when a money budget is set for a model of unknown price.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        log: CallLog | None = None,
+        budget: Budget | None = None,
+        backoff: Backoff | None = None,
+        model: str | None = None,
+    ) -> None:
+        self.settings = settings
+        self.model = model or settings.model
+        self.log = log or CallLog()
+        self.budget = budget or Budget(settings.budget_tokens, settings.budget_usd)
+        self.price = price_of(self.model, settings.price_input, settings.price_output)
+        if self.budget.usd is not None and self.price is None:
+            raise UnknownPrice(
+                f"no price is known for model {self.model!r}: a budget in USD needs "
+                "KITH_PRICE_INPUT and KITH_PRICE_OUTPUT"
+            )
+        folder = settings.cache_path / "llm"
+        self.store = CapabilityStore(folder / "servers.json")
+        self._cache = AnswerCache(folder / "answers")
+        self._transport = Transport(settings, self.store, backoff or Backoff())
+        self._probing: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._warned = False
+        for name in ("openai._base_client", "httpcore", "httpx"):
+            _quiet(logging.getLogger(name))
+
+    @property
+    def base_url(self) -> str:
+        """The server."""
+        return self._transport.base_url
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def structured(
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        check: Callable[[dict[str, Any]], T],
+        *,
+        ask: Ask,
+        max_tokens: int | None = None,
+    ) -> T:
+        """Ask for a JSON answer.
+
+        Args:
+            messages: the prompt.
+            schema: JSON schema of the answer, an object.
+            check: turns the object into what is wanted; raises ``AnswerFault`` for a wrong one.
+            ask: who asks.
+            max_tokens: room for the answer; the setting when None.
+
+        Raises:
+            LLMError: when no valid answer came; its status says why.
+        """
+        room = max_tokens or self.settings.max_tokens
+        key = self._key(messages, room, schema=schema, rung=self.settings.rung)
+        kept = self._kept(key, ask)
+        if kept is not None:
+            return check(kept.answer)
+        refusals: list[FormatRefused] = []
+        for step in await self._ladder(ask):
+            try:
+                answer, value, sent = await self._on_step(step, messages, schema, check, ask, room)
+            except FormatRefused as refused:
+                refusals.append(refused)
+                continue
+            if refusals and all(r.certain for r in refusals) and self.settings.rung == "auto":
+                self._remember(STEPS.index(step))
+            self._keep(key, answer, step.rung, sent)
+            return value
+        raise LLMError("http", str(refusals[-1]))
+
+    async def text(
+        self,
+        messages: Sequence[Message],
+        *,
+        ask: Ask,
+        max_tokens: int | None = None,
+        stream: bool = False,
+    ) -> str:
+        """Ask for words.
+
+        Args:
+            messages: the prompt.
+            ask: who asks.
+            max_tokens: room for the answer; the setting when None.
+            stream: whether listeners of the graph may see the tokens while they come.
+
+        Raises:
+            LLMError: when no words came.
+        """
+        room = max_tokens or self.settings.max_tokens
+        key = self._key(messages, room)
+        kept = self._kept(key, ask)
+        if kept is not None:
+            return str(kept.answer)
+        sent = await self._with_room(messages, {}, ask, "reply", room, stream=stream)
+        words = found.answer_text(sent.message)
+        if not words:
+            raise LLMError("parse_error", "the model sent an empty answer")
+        self._keep(key, words, "reply", sent)
+        return words
+
+    async def _ladder(self, ask: Ask) -> tuple[Step, ...]:
+        """Return the steps to try, best first; probes the server once."""
+        if self.settings.rung != "auto":
+            return steps_for(self.settings.rung)
+        loop = asyncio.get_running_loop()
+        async with self._probing.setdefault(loop, asyncio.Lock()):
+            known = self.store.get(self.base_url, self.model).step
+            if known is None:
+                known = await self._probe(ask)
+        return STEPS[known:]
+
+    async def _probe(self, ask: Ask) -> int:
+        """Find the first step the server takes; free text with a JSON in it is the last."""
+        asked = replace(ask, node="probe")
+        for index, step in enumerate(STEPS[:-1]):
+            prompt = render("probe", {"schema": _shown(step, PROBE_SCHEMA)})
+            body = request_body(step, PROBE_SCHEMA)
+            try:
+                sent = await self._call(
+                    prompt, body, asked, step.rung, self.settings.max_tokens, purpose="probe"
+                )
+            except FormatRefused:
+                continue
+            if any(check_probe(answer) for answer in found.json_answers(sent.message)):
+                return self._remember(index)
+        return self._remember(len(STEPS) - 1)
+
+    def _remember(self, step: int) -> int:
+        known = self.store.get(self.base_url, self.model)
+        self.store.put(self.base_url, self.model, replace(known, step=step))
+        return step
+
+    async def _on_step(
+        self,
+        step: Step,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        check: Callable[[dict[str, Any]], T],
+        ask: Ask,
+        room: int,
+    ) -> tuple[dict[str, Any], T, Sent]:
+        prompt = _with_note(messages, _shown(step, schema))
+        body = request_body(step, schema)
+        sent = await self._with_room(prompt, body, ask, step.rung, room)
+        fault = ""
+        for again in (False, True):
+            if again:
+                turn = fragment("repair", {"fault": fault})
+                said: list[Message] = [("assistant", _said(sent)), ("user", turn)]
+                sent = await self._with_room(
+                    [*prompt, *said], body, ask, step.rung, room, purpose="repair"
+                )
+            try:
+                answer, value = _checked(sent, check)
+            except AnswerFault as error:
+                fault = str(error)
+            else:
+                return answer, value, sent
+        if found.refusal_of(sent.message):
+            raise LLMError("refused", "the model declined to answer")
+        raise LLMError("parse_error", f"no valid answer after a repair turn: {fault}")
+
+    async def _with_room(
+        self,
+        messages: Sequence[Message],
+        body: Mapping[str, Any],
+        ask: Ask,
+        rung: str,
+        room: int,
+        *,
+        purpose: Purpose = "first",
+        stream: bool = False,
+    ) -> Sent:
+        """Call, and call once more with more room when the answer was cut."""
+        sent = await self._call(messages, body, ask, rung, room, purpose=purpose, stream=stream)
+        if sent.finish_reason == "length":
+            room = int(room * _MORE_ROOM)
+            sent = await self._call(messages, body, ask, rung, room, purpose="more_room")
+        if sent.finish_reason == "length":
+            empty = " before any word was said" if found.is_empty(sent.message) else ""
+            raise LLMError("parse_error", f"the answer was cut at {room} tokens{empty}")
+        return sent
+
+    async def _call(
+        self,
+        messages: Sequence[Message],
+        body: Mapping[str, Any],
+        ask: Ask,
+        rung: str,
+        room: int,
+        *,
+        purpose: Purpose = "first",
+        stream: bool = False,
+    ) -> Sent:
+        """Send once (retries inside), check what any answer must pass, and record the call."""
+        self.budget.check()
+        start, tries = time.perf_counter(), Tries()
+        record = CallRecord(
+            role=ask.role,
+            node=ask.node,
+            policy=ask.policy,
+            purpose=purpose,
+            model=self.model,
+            rung=rung,
+            status="cancelled",
+        )
+        try:
+            sent = await self._transport.send(
+                self.model,
+                messages,
+                body,
+                max_tokens=room,
+                seed=self.settings.seed + current_scope().repeat,
+                stream=stream,
+                tries=tries,
+            )
+            record = self._booked(record, messages, sent, body)
+            status: CallStatus = _status_of(sent)
+            record = replace(record, status=status)
+        except LLMError as error:
+            record = replace(record, status=error.status)
+            raise
+        finally:
+            self.log.add(replace(record, latency_ms=elapsed_ms(start), retries=tries.retries))
+        if status == "content_filter":
+            raise LLMError("content_filter", "the server's content filter stopped the answer")
+        if status == "refused":
+            raise LLMError("refused", "the model declined to answer")
+        return sent
+
+    def _booked(
+        self,
+        record: CallRecord,
+        messages: Sequence[Message],
+        sent: Sent,
+        body: Mapping[str, Any],
+    ) -> CallRecord:
+        texts = [text for _, text in messages]
+        used = _usage(sent)
+        tokens_in, tokens_out, reasoning = used
+        known_in = sum(at_least(t) for t in texts) if tokens_in is None else tokens_in
+        known_out = (
+            at_least(found.content_text(sent.message.content)) if tokens_out is None else tokens_out
+        )
+        # the budget counts our own lower bound where the server says nothing
+        self.budget.spend(known_in, known_out, self.price)
+        cut = looks_cut(texts, tokens_in)
+        if cut and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "the model server counts far fewer prompt tokens (%s) than were sent (at least "
+                "%s): it drops a part of long prompts. Raise its context length (ollama: "
+                "OLLAMA_CONTEXT_LENGTH) or lower KITH_CONTEXT_TOKENS.",
+                tokens_in,
+                known_in if tokens_in is None else sum(at_least(t) for t in texts),
+            )
+        cost = None
+        if self.price is not None and tokens_in is not None and tokens_out is not None:
+            cost = self.price.cost(tokens_in, tokens_out)
+        return replace(
+            record,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            tokens_reasoning=reasoning,
+            front_cut=cut,
+            cost_usd=cost,
+        )
+
+    def _key(self, messages: Sequence[Message], room: int, **more: Any) -> str:
+        settings = self.settings
+        return cache_key(
+            {
+                "base_url": self.base_url,
+                "model": self.model,
+                "messages": [list(m) for m in messages],
+                "temperature": settings.temperature,
+                "max_tokens": room,
+                "seed": settings.seed,
+                "extra_body": settings.extra_body,
+                "repeat": current_scope().repeat,
+                **more,
+            }
+        )
+
+    def _kept(self, key: str, ask: Ask) -> Kept | None:
+        if not (self.settings.llm_cache and current_scope().cache):
+            return None
+        start = time.perf_counter()
+        kept = self._cache.get(key)
+        if kept is None:
+            return None
+        self.log.add(
+            CallRecord(
+                role=ask.role,
+                node=ask.node,
+                policy=ask.policy,
+                purpose="first",
+                model=self.model,
+                rung=kept.rung,
+                status="ok",
+                tokens_in=kept.tokens_in,
+                tokens_out=kept.tokens_out,
+                tokens_reasoning=kept.tokens_reasoning,
+                latency_ms=elapsed_ms(start),
+                cache_hit=True,
+            )
+        )
+        return kept
+
+    def _keep(self, key: str, answer: Any, rung: str, sent: Sent) -> None:
+        if self.settings.llm_cache and current_scope().cache:
+            self._cache.put(key, Kept(answer, rung, *_usage(sent)))
+
+
+def _quiet(logger: logging.Logger) -> None:
+    if not any(isinstance(f, NoBodies) for f in logger.filters):
+        logger.addFilter(NoBodies())
+
+
+def _shown(step: Step, schema: Mapping[str, Any]) -> str:
+    """Return the note on the answer's form; every rung's holds the word JSON."""
+    if not step.shows_schema:
+        return fragment("answer_form")
+    return fragment("answer_schema", {"schema": json.dumps(schema, ensure_ascii=False)})
+
+
+def _with_note(messages: Sequence[Message], note: str) -> list[Message]:
+    *before, (role, text) = messages
+    return [*before, (role, f"{text}\n\n{note}")]
+
+
+def _said(sent: Sent) -> str:
+    text = found.answer_text(sent.message)
+    if not text and sent.message.tool_calls:
+        text = json.dumps(sent.message.tool_calls[0]["args"], ensure_ascii=False)
+    return text or "(nothing)"
+
+
+def _checked(sent: Sent, check: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
+    """Return the one object of the answer that passes the check."""
+    answers = found.json_answers(sent.message)
+    if not answers:
+        raise AnswerFault("there was no JSON object in the answer")
+    passed: list[tuple[dict[str, Any], T]] = []
+    faults: list[str] = []
+    for answer in answers:
+        try:
+            passed.append((answer, check(answer)))
+        except AnswerFault as error:
+            faults.append(str(error))
+    if len(passed) > 1:
+        raise AnswerFault("there was more than one JSON object in the answer")
+    if not passed:
+        raise AnswerFault(faults[-1])
+    return passed[0]
+
+
+def _status_of(sent: Sent) -> CallStatus:
+    if sent.finish_reason == "content_filter":
+        return "content_filter"
+    if sent.message.additional_kwargs.get("refusal"):
+        return "refused"
+    return "ok"
+
+
+def _usage(sent: Sent) -> tuple[int | None, int | None, int | None]:
+    """Return prompt, answer and reasoning tokens; None where the server did not say."""
+    usage = sent.message.usage_metadata
+    if usage is None:
+        return None, None, None
+    reasoning = (usage.get("output_token_details") or {}).get("reasoning")
+    if not usage.get("input_tokens") and not usage.get("output_tokens"):
+        return None, None, reasoning
+    return usage["input_tokens"], usage["output_tokens"], reasoning
