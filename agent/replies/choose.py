@@ -61,8 +61,17 @@ def leading_pattern(distribution: Mapping[str, float]) -> tuple[str | None, floa
     return (label, probability) if probability >= _PATTERN_FROM else (None, 0.0)
 
 
-def conditions_now(view: View, to: Addressee, other: str | None) -> frozenset[Condition]:
-    """Return which of the library's conditions hold."""
+def conditions_now(
+    view: View, to: Addressee, other: str | None, *, hurting: bool
+) -> frozenset[Condition]:
+    """Return which of the library's conditions hold.
+
+    Args:
+        view: what may be known.
+        to: whom the reply is spoken to.
+        other: whom it may mention.
+        hurting: whether the person addressed was read as feeling something unpleasant.
+    """
     people = [t.speaker for t in view.turns if not t.by_agent]
     last = people[-1] if people else None
     recent = {t.speaker for t in view.turns[-_SPOKEN_WITHIN:] if not t.by_agent}
@@ -70,6 +79,7 @@ def conditions_now(view: View, to: Addressee, other: str | None) -> frozenset[Co
         "just_spoke": to.one is not None and last == to.one,
         "quiet": to.one is not None and last is not None and last != to.one,
         "heard_other": other is not None and last == other,
+        "hurting": hurting,
         "after_agent": any(t.by_agent for t in view.turns[-_NEAR_TURNS:]),
         "both_spoke": len(recent) >= 2,
         "early": len(view.turns) < _EARLY_TURNS,
@@ -78,15 +88,9 @@ def conditions_now(view: View, to: Addressee, other: str | None) -> frozenset[Co
     return frozenset(name for name, is_so in holds.items() if is_so)
 
 
-def may_quote(said: Sequence[str], gate: int) -> bool:
-    """Whether a quote is due.
-
-    Args:
-        said: the agent's past texts, newest last.
-        gate: a number drawn from the moment; every third lets a quote through, so that replies
-            at unrelated moments keep the share too.
-    """
-    return gate % 3 == 0 and not any("“" in text for text in said[-QUOTE_GAP:])
+def may_quote(said: Sequence[str]) -> bool:
+    """Whether a quote is allowed after the agent's past texts, newest last."""
+    return not any("“" in text for text in said[-QUOTE_GAP:])
 
 
 def fitting(frames: Iterable[Frame], moment: Moment) -> list[Frame]:

@@ -20,10 +20,7 @@ _FELT_FROM: Final = 3.0
 _UNPLEASANT_BELOW: Final = -0.1
 _PLEASANT_ABOVE: Final = 0.15
 _NEGATIONS: Final = ("not", "no", "less", "never", "without", "hardly")
-# said back as a guess, these would accuse or alarm
-_NOT_GUESSED: Final = frozenset(
-    {"guilty", "not good enough", "used", "unsafe", "threatened", "close to giving up", "desperate"}
-)
+_NOT_QUOTED: Final = frozenset({"accusation", "defense", "withdrawal"})
 _QUOTED_WITHIN: Final = 6
 """A person's words are only quoted while no more than this many turns have followed."""
 
@@ -116,7 +113,7 @@ def feeling_word(emotion: Emotion | None) -> str | None:
     for key, word in feelings.words.items():
         before, found, _ = described.partition(f" {key} ")
         if found and before.split()[-1:] not in ([n] for n in _NEGATIONS):
-            return None if word in _NOT_GUESSED else word
+            return None if word in feelings.unguessed else word
     if emotion.valence > _UNPLEASANT_BELOW:
         return None
     arousal = "low" if emotion.intensity < 4.5 else "mid" if emotion.intensity < 7.5 else "high"
@@ -147,7 +144,7 @@ def _quote(view: View, person: str, reading: Reading | None, said: Sequence[str]
         return None
     read = reading_of(view, position, reading)
     types = read.utterance_types if read else {}
-    if types and max(types, key=lambda k: types[k]) in ("accusation", "defense"):
+    if types and max(types, key=lambda k: types[k]) in _NOT_QUOTED:
         return None
     return pick_quote(view.turns[position].text, view.participants, said)
 

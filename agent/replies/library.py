@@ -18,7 +18,7 @@ from agent.labels import SCENARIOS, STRATEGIES, check_label
 TargetKind = Literal["one", "pair", "group"]
 Slot = Literal["name", "other", "quote", "feeling", "name_a", "name_b", "names"]
 Condition = Literal[
-    "just_spoke", "quiet", "heard_other", "after_agent", "both_spoke", "early", "later"
+    "just_spoke", "quiet", "hurting", "heard_other", "after_agent", "both_spoke", "early", "later"
 ]
 
 ANY: Final = "any"
@@ -201,10 +201,12 @@ class Feelings:
     Attributes:
         words: from a word of a reading to a word to say, longest key first.
         cells: valence -> arousal -> words, the safest first.
+        unguessed: words that are not said as a guess.
     """
 
     words: Mapping[str, str]
     cells: Mapping[str, Mapping[str, tuple[str, ...]]]
+    unguessed: frozenset[str]
 
 
 @cache
@@ -217,7 +219,8 @@ def load_feelings() -> Feelings:
     raw = _read("feelings.yaml")
     ordered = sorted(raw["words"].items(), key=lambda kv: (-len(kv[0]), kv[0]))
     cells = {v: {a: tuple(ws) for a, ws in row.items()} for v, row in raw["cells"].items()}
-    return Feelings(words=dict(ordered), cells=cells)
+    unguessed = frozenset(raw["unguessed"])
+    return Feelings(words=dict(ordered), cells=cells, unguessed=unguessed)
 
 
 @cache

@@ -40,6 +40,12 @@ _SECOND: Final = {
 }
 _BE: Final = {"am": "are", "was": "were", "wasn't": "weren't"}
 _NEGATIVE: Final = re.compile(r"(?:n't|\bnot|\bno)\b")
+_SPEAKING_WORDS: Final = 4
+"""Fewer words only speak for themselves when they name a feeling."""
+_IMAGE_WORDS: Final = 5
+"""A whole sentence of so many words may stand without any word of feeling."""
+_PLURAL: Final = frozenset({"we", "we're", "we've", "we'd", "we'll", "our"})
+_LIKENESS: Final = re.compile(r"^(?!.*\blike\b.*\blike\b).*(?:feel|felt|was) like (?:a|an|the) ")
 _ELIDING: Final = frozenset({"and", "but", "or", "then", "who"})
 
 
@@ -65,7 +71,7 @@ def pick_quote(text: str, names: Iterable[str] = (), avoid: Sequence[str] = ()) 
     named = {w.casefold() for name in names for w in re.findall(r"\w+", name)}
     best: tuple[float, str] | None = None
     for place, clause in enumerate(_clauses(text)):
-        quote = _turned(clause.words) if _is_fit(clause.words, named) else None
+        quote = _turned(clause.words) if _is_fit(clause, named) else None
         if quote is None or any(quote in said for said in avoid):
             continue
         score = _score(clause) + 0.05 * min(place, 10)
@@ -128,7 +134,8 @@ def _parts(sentence: str) -> Iterator[_Clause]:
             yield _Clause(tuple(words), len(parts) == 1)
 
 
-def _is_fit(words: tuple[str, ...], named: set[str]) -> bool:
+def _is_fit(clause: _Clause, named: set[str]) -> bool:
+    words = clause.words
     low = [w.casefold() for w in words]
     if not FEWEST_WORDS < len(low) <= MOST_WORDS:
         return False
@@ -140,12 +147,26 @@ def _is_fit(words: tuple[str, ...], named: set[str]) -> bool:
         return False
     if any(w[0].isupper() and w.casefold() not in _SECOND for w in words[1:]):
         return False
-    if not (set(low) & _listed("heart") and set(low) & set(_SECOND) | {low[0]} & {"we", "our"}):
+    if not (set(low) & set(_SECOND) or low[0] in _PLURAL):
+        return False
+    if not set(low) & _listed("heart") and not _is_image(clause, low):
+        return False
+    if len(low) < _SPEAKING_WORDS and not set(low) & _listed("states"):
+        return False
+    if len(low) <= _SPEAKING_WORDS and low[-1] in _listed("pointers"):
         return False
     flat = " ".join(low)
+    if "like" in low and not _LIKENESS.search(flat):
+        return False
     if _starting("judging").search(flat):
         return False
     return not _NEGATIVE.search(flat) or bool(_phrases("negatives").search(flat))
+
+
+def _is_image(clause: _Clause, low: list[str]) -> bool:
+    """Whether a clause without a word of feeling is concrete enough to be worth keeping."""
+    plain = low[0] in ("i", "my") and clause.whole and len(low) >= _IMAGE_WORDS
+    return plain and not set(low) & _listed("abstract")
 
 
 def _turned(words: tuple[str, ...]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Final
 
 from agent.decision import Reply
@@ -92,14 +91,15 @@ class ReplyWriter:
         said = [" ".join(t.text.split()) for t in view.turns if t.by_agent][-LOOK_BACK:]
         other = other_person(view, to.one) if to.one else None
         pattern, probability = leading_pattern(_patterns(view, reading))
+        values = slot_values(view, to, other, reading, said)
         return Moment(
             kinds=_kinds(to, careful),
-            values=slot_values(view, to, other, reading, said),
-            holds=conditions_now(view, to, other),
+            values=values,
+            holds=conditions_now(view, to, other, hurting="feeling" in values),
             pattern=pattern,
             pattern_probability=probability,
             said=said,
-            quote=may_quote(said, _gate(view)),
+            quote=may_quote(said),
         )
 
     def _choose(self, view: View, strategy: str, moment: Moment, careful: bool) -> Frame:
@@ -151,9 +151,3 @@ def _patterns(view: View, reading: Reading | None) -> dict[str, float]:
     if view.relations is not None and view.relations.pattern:
         return view.relations.pattern
     return reading.pattern if reading is not None and reading.pattern else {}
-
-
-def _gate(view: View) -> int:
-    last = view.turns[-1] if view.turns else None
-    key = f"{len(view.turns)}|{last.text if last else ''}"
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[0]
