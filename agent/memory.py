@@ -78,7 +78,12 @@ class ReplyMemory:
             situation: a unit vector of the encoder's dimension.
             scenario: as in the library.
             strategy: as in the library.
+
+        Raises:
+            RuntimeError: after ``close``.
         """
+        if self._collection is None:
+            raise RuntimeError("the reply memory was closed")
         try:
             return self._query(situation, scenario, strategy)
         except _failures() as error:
@@ -97,8 +102,6 @@ class ReplyMemory:
             self._lock = None
 
     def _query(self, situation: Sequence[float], scenario: str, strategy: str) -> dict[str, float]:
-        if self._collection is None:
-            raise RuntimeError("the reply memory was closed")
         found = self._collection.query(
             query_embeddings=[list(situation)],
             n_results=len(self.library.frames),
@@ -198,7 +201,16 @@ def _failures() -> tuple[type[BaseException], ...]:
     """Return what Chroma raises over a folder it cannot use."""
     from chromadb.errors import ChromaError
 
-    return (ChromaError, sqlite3.Error, OSError, ValueError, KeyError, RuntimeError)
+    # AttributeError: how a client fails whose start in the same process has failed before
+    return (
+        ChromaError,
+        sqlite3.Error,
+        OSError,
+        ValueError,
+        KeyError,
+        RuntimeError,
+        AttributeError,
+    )
 
 
 def _settings() -> Any:
