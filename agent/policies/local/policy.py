@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from agent.conversation import Turn, participants_of
 from agent.decision import Ranking, Reply, Timing
-from agent.encoder import Encoder, make_encoder
+from agent.encoder import CachedEncoder, Encoder, make_encoder
 from agent.labels import THERAPIST, UTTERANCE_TYPES, Scenario, title_of
+from agent.memory import ReplyMemory
 from agent.policies.base import PolicyError, Task, View
 from agent.policies.local import level1
 from agent.policies.local.addressee import infer
@@ -23,6 +24,7 @@ from agent.policies.local.running import Record, Running, addressee_label
 from agent.policies.local.store import Weights, load
 from agent.policies.local.text import masked, surface
 from agent.reading import Reading, StanceReading, TurnReading
+from agent.replies import ReplyWriter
 from agent.settings import Settings
 from agent.state import Emotion
 
@@ -49,25 +51,38 @@ class LocalPolicy:
         encoder: makes sentence vectors.
         addressees: ``given`` believes a turn's addressees where somebody gave them and infers the
             rest; ``inferred`` always infers.
+        writer: finds the words of a reply; without one every reply is refused.
     """
 
     name = "local"
     answers: frozenset[Task] = frozenset({"itp", "stp", "ssp", "rpp"})
 
     def __init__(
-        self, weights: Weights, encoder: Encoder, addressees: AddresseeMode = "given"
+        self,
+        weights: Weights,
+        encoder: Encoder,
+        addressees: AddresseeMode = "given",
+        writer: Callable[[], ReplyWriter] | None = None,
     ) -> None:
         self.weights = weights
         self.encoder = encoder
         self.addressees: AddresseeMode = addressees
         self.threshold = weights.threshold
         self.version = weights.digest
+        self._make_writer = writer
+        self._writer: ReplyWriter | None = None
         self._kept: OrderedDict[tuple[str, int, int], _Kept] = OrderedDict()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> LocalPolicy:
         """Return the policy with the shipped weights and the encoder the settings name."""
-        return cls(load(), make_encoder(settings.encoder, settings.cache_path / "vectors"))
+        encoder = make_encoder(settings.encoder, settings.cache_path / "vectors")
+
+        def writer() -> ReplyWriter:
+            # made at the first reply: a replay needs no words and no vector store
+            return ReplyWriter(encoder, ReplyMemory(encoder, settings.data_dir))
+
+        return cls(load(), encoder, writer=writer)
 
     async def prepare(self, dialogues: Sequence[Sequence[Turn]]) -> None:
         """Encode whole dialogues in one go."""
@@ -78,6 +93,8 @@ class LocalPolicy:
                 known = participants_of((turn,), known)
                 texts.append(masked(turn.text, known))
         self.encoder.encode(list(dict.fromkeys(texts)))
+        if isinstance(self.encoder, CachedEncoder):
+            self.encoder.save()
 
     async def read(self, view: View, new: int) -> Reading:
         """Read the last ``new`` turns."""
@@ -126,7 +143,11 @@ class LocalPolicy:
 
     async def reply(self, view: View, reading: Reading, target: str, strategy: str) -> Reply:
         """Say it in the words of the reply library."""
-        raise PolicyError("refused", "no reply library is attached")
+        if self._writer is None:
+            if self._make_writer is None:
+                raise PolicyError("refused", "no reply library is attached")
+            self._writer = self._make_writer()
+        return self._writer.write(view, target, strategy, reading)
 
     def _head(self, name: str) -> Head:
         return self.weights.heads[name]
