@@ -158,7 +158,9 @@ class CachedEncoder:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors, making only those that are not cached."""
-        keys = [hashlib.sha256(t.encode("utf-8", "surrogatepass")).digest() for t in texts]
+        # lone surrogates (half an emoji) are no text to a tokenizer
+        texts = [t.encode("utf-8", "replace").decode("utf-8") for t in texts]
+        keys = [hashlib.sha256(t.encode("utf-8")).digest() for t in texts]
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in self._memory}
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         fresh: dict[bytes, Vectors] = {}
