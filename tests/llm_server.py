@@ -29,6 +29,7 @@ class Answer:
     usage: dict[str, Any] | None = field(default_factory=lambda: {"auto": 1})
     headers: dict[str, str] = field(default_factory=dict)
     error: dict[str, Any] | None = None
+    raw: str | None = None
     delay: float = 0.0
 
 
@@ -68,10 +69,11 @@ class LLMServer:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.fill: Callable[[dict[str, Any], dict[str, Any]], Any] = lambda s, request: fill(s)
-        self.words = "Anna, that sounds heavy. What would help you right now?"
+        self.words = "Ana, that sounds heavy. What would help you right now?"
         self.in_flight = 0
         self.most_in_flight = 0
-        self.cut_off = 0
+        self.arrived = asyncio.Event()
+        self.left = asyncio.Event()
         self.url = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -112,6 +114,7 @@ class LLMServer:
         self.requests.append(request)
         self.headers.append(headers)
         self.in_flight += 1
+        self.arrived.set()
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             answer = self._answer(request)
@@ -134,7 +137,7 @@ class LLMServer:
             await asyncio.wait_for(reader.read(1), seconds)
         except TimeoutError:
             return
-        self.cut_off += 1
+        self.left.set()
         raise ConnectionError
 
     def _answer(self, request: dict[str, Any]) -> Answer:
@@ -179,7 +182,7 @@ class LLMServer:
         self, writer: asyncio.StreamWriter, answer: Answer, request: dict[str, Any]
     ) -> None:
         payload = {"error": answer.error} if answer.error else completion(answer, request)
-        body = json.dumps(payload).encode()
+        body = json.dumps(payload).encode() if answer.raw is None else answer.raw.encode()
         lines = [f"HTTP/1.1 {answer.status} X", "content-type: application/json"]
         lines += [f"content-length: {len(body)}"]
         lines += [f"{k}: {v}" for k, v in answer.headers.items()]

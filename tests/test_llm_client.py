@@ -210,6 +210,10 @@ async def test_one_repair_turn_names_the_fault(make, bad) -> None:
         ([fail(404, "no such model", code="model_not_found")], "http", 1),
         ([fail(429, "insufficient_quota: exceeded your current quota")], "http", 1),
         ([fail(503)] * 3, "http", 3),
+        ([Answer(raw="<html>letter</html>")], "http", 1),
+        ([Answer(raw='{"choices": null}')], "http", 1),
+        ([Answer(raw='{"error": {"message": "letter"}}')], "http", 1),
+        ([Answer(raw='{"choi')], "http", 1),
         ([Answer(status=0)] * 3, "http", 3),
         ([fail(429, retry_after="3600")], "http", 1),
         ([Answer("", delay=1.0)] * 3, "timeout", 3),
@@ -368,14 +372,12 @@ async def test_a_cancelled_call_leaves_nothing_behind(make) -> None:
         client = make(server, rung="text", concurrency=1)
         with scope():
             task = asyncio.ensure_future(ask(client))
-            while not server.in_flight:
-                await asyncio.sleep(0.01)
+            await server.arrived.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert client.log.records[-1].status == "cancelled"
-            while not server.cut_off:
-                await asyncio.sleep(0.01)
+            await server.left.wait()
             assert await ask(client) == "yes"
 
 

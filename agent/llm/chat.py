@@ -12,6 +12,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 
+from agent.llm.errors import UnreadableAnswer
+
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
@@ -86,7 +88,11 @@ class CompatibleChat(ChatOpenAI):
         response: dict[str, Any] | openai.BaseModel,
         generation_info: dict[str, Any] | None = None,
     ) -> ChatResult:
-        result = super()._create_chat_result(response, generation_info)
+        try:
+            result = super()._create_chat_result(response, generation_info)
+        except (ValueError, KeyError, TypeError) as error:
+            # from None: the library's message quotes the answer
+            raise UnreadableAnswer(type(error).__name__) from None
         raw = response if isinstance(response, dict) else response.model_dump(warnings=False)
         for generation, choice in zip(result.generations, raw["choices"], strict=True):
             message = generation.message

@@ -6,6 +6,7 @@ so only status codes and short machine codes are kept.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Mapping
@@ -45,6 +46,10 @@ class LLMError(RuntimeError):
     def __init__(self, status: DecisionStatus, message: str) -> None:
         super().__init__(message)
         self.status: DecisionStatus = status
+
+
+class UnreadableAnswer(RuntimeError):
+    """A server's answer is no chat completion. Holds no part of it."""
 
 
 class FormatRefused(LLMError):
@@ -109,7 +114,7 @@ def classify(error: Exception, parameters: frozenset[str]) -> Fault | None:
     if isinstance(error, openai.APIError):
         # an error inside a stream or an answer of status 200
         return Fault("http", None, True, f"the model server broke off{_codes(error.body)}")
-    if isinstance(error, (openai.OpenAIError, ValueError, KeyError, TypeError)):
+    if isinstance(error, (UnreadableAnswer, json.JSONDecodeError)):
         return Fault("http", None, False, "the model server's answer has an unknown layout")
     return None
 

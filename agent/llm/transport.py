@@ -88,7 +88,8 @@ class Transport:
         self._backoff = backoff
         self.base_url = settings.openai_base_url or OPENAI_URL
         self._chats: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[httpx.AsyncClient, dict[bool, CompatibleChat]]
+            asyncio.AbstractEventLoop,
+            tuple[httpx.AsyncClient, dict[tuple[bool, bool], CompatibleChat]],
         ] = WeakKeyDictionary()
 
     async def aclose(self) -> None:
@@ -188,28 +189,24 @@ class Transport:
         async with slot(self.base_url, overall=overall, per_endpoint=here):
             # begins here, so that waiting for a free place is not taken for a slow server
             async with asyncio.timeout(self._settings.timeout):
-                chat = self._chat(stream)
-                usage: dict[str, Any] = {}
-                if stream:
-                    usage["stream_usage"] = "stream_options" not in dropped
+                chat = self._chat(stream, "stream_options" not in dropped)
                 answer = await chat.ainvoke(
                     [(role, text) for role, text in messages],
                     config={"tags": [] if stream else [NO_STREAM]},
                     model=model,
                     extra_body=dict(extra),
-                    **usage,
                 )
         return answer
 
-    def _chat(self, stream: bool) -> CompatibleChat:
+    def _chat(self, stream: bool, usage: bool) -> CompatibleChat:
         loop = asyncio.get_running_loop()
         if loop not in self._chats:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
             client = httpx.AsyncClient(limits=limits, timeout=self._settings.timeout)
             self._chats[loop] = (client, {})
         client, chats = self._chats[loop]
-        if stream not in chats:
-            chats[stream] = CompatibleChat(
+        if (stream, usage) not in chats:
+            chats[stream, usage] = CompatibleChat(
                 model=self._settings.model,
                 base_url=self.base_url,
                 api_key=self._settings.openai_api_key or SecretStr(_NO_KEY),
@@ -217,9 +214,10 @@ class Transport:
                 timeout=self._settings.timeout,
                 max_retries=0,
                 disable_streaming=not stream,
+                stream_usage=usage,
                 use_responses_api=False,
             )
-        return chats[stream]
+        return chats[stream, usage]
 
 
 def elapsed_ms(start: float) -> float:
