@@ -22,7 +22,7 @@ _NEAR_TURNS: Final = 4
 _SPOKEN_WITHIN: Final = 6
 _PATTERN_FROM: Final = 0.3
 
-_BONUS_PATTERN: Final = 0.25
+_BONUS_PATTERN: Final = 0.15
 _BONUS_QUOTE: Final = 0.3
 _BONUS_PAIR: Final = 0.03
 _MINUS_USED: Final = 0.3
