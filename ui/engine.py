@@ -1,0 +1,144 @@
+"""What all rooms share on the agent's side: the compiled graph and whoever decides."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from agent.context import Context
+from agent.decision import Decision
+from agent.graph import compile_graph, serializer
+from agent.hooks import DecisionLog, Hooks
+from agent.policies import POLICY_NAMES, Policy, make_policy
+from agent.settings import Settings
+from ui.store import RoomInfo
+
+RETRY_SECONDS: Final = 30.0
+"""How long the main policy is left alone after it failed."""
+TRANSIENT: Final = frozenset({"timeout", "http", "budget"})
+"""Statuses that say the server is unwell, rather than the answer."""
+BUSY_MS: Final = 10_000
+
+Maker = Callable[[str, Settings], Policy]
+
+
+class Engine:
+    """Holds the graph, the policy and, where it is allowed, the policy that stands in.
+
+    Args:
+        settings: of the process.
+        file: the checkpoints' SQLite file, a cache of what the graph knows.
+        make: makes policies by name.
+    """
+
+    def __init__(self, settings: Settings, file: Path, make: Maker = make_policy) -> None:
+        self.settings = settings
+        self.file = file
+        self._make = make
+        self._stack = AsyncExitStack()
+        self._policies: dict[str, Policy] = {}
+        self._loading = asyncio.Lock()
+        self._down_until = 0.0
+        self.graph: Any = None
+        self.bare_graph: Any = compile_graph()
+        self.saver: AsyncSqliteSaver | None = None
+
+    @property
+    def main(self) -> str:
+        """The name of the policy that decides here."""
+        chosen = self.settings.policy
+        if chosen != "auto":
+            return chosen
+        return "agent" if self.settings.has_llm and "agent" in POLICY_NAMES else "local"
+
+    @property
+    def stand_in(self) -> str | None:
+        """The name of the policy that steps in; None where the settings insist on one."""
+        return "local" if self.settings.policy == "auto" and self.main != "local" else None
+
+    @property
+    def down(self) -> bool:
+        """Whether the main policy failed a moment ago."""
+        return time.monotonic() < self._down_until
+
+    def failed(self) -> None:
+        """Leave the main policy alone for a while."""
+        self._down_until = time.monotonic() + RETRY_SECONDS
+
+    def recovered(self) -> None:
+        """Trust the main policy again."""
+        self._down_until = 0.0
+
+    async def start(self) -> None:
+        """Open the checkpoint file."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        saver = await self._stack.enter_async_context(
+            AsyncSqliteSaver.from_conn_string(str(self.file))
+        )
+        saver.serde = serializer()
+        await saver.conn.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        await saver.setup()
+        self.saver = saver
+        self.graph = compile_graph(saver)
+
+    async def close(self) -> None:
+        """Close the checkpoint file."""
+        await self._stack.aclose()
+
+    async def forget_room(self, room: str) -> None:
+        """Delete every checkpoint of a room."""
+        if self.saver is None:
+            return
+        found = await self.saver.conn.execute_fetchall(
+            "SELECT DISTINCT thread_id FROM checkpoints WHERE thread_id LIKE ? || ':%'", (room,)
+        )
+        for (thread_id,) in found:
+            await self.saver.adelete_thread(thread_id)
+
+    async def policy(self, name: str) -> Policy:
+        """Return a policy, loading it once, off the event loop.
+
+        Raises:
+            UnknownPolicy: when there is none of that name.
+        """
+        async with self._loading:
+            if name not in self._policies:
+                self._policies[name] = await asyncio.to_thread(self._make, name, self.settings)
+            return self._policies[name]
+
+    async def policy_now(self) -> Policy:
+        """Return who decides now: the main policy, or the stand-in while that is down."""
+        if self.down and self.stand_in is not None:
+            return await self.policy(self.stand_in)
+        return await self.policy(self.main)
+
+    def context(self, policy: Policy, info: RoomInfo, withhold_state: bool = False) -> Context:
+        """Return the runtime context of a run for a room."""
+        log = self.settings.decision_log
+        return Context(
+            policy=policy,
+            hooks=Hooks([DecisionLog(log)] if log and not withhold_state else []),
+            threshold=self.threshold(policy, info),
+            strategies_off=frozenset(info.strategies_off),
+            withhold_state=withhold_state,
+        )
+
+    def threshold(self, policy: Policy, info: RoomInfo) -> float | None:
+        """Turn talkativeness into a threshold: 0.5 is the policy's own, 0 silence, 1 always."""
+        own = policy.threshold if self.settings.threshold is None else self.settings.threshold
+        if info.talk is None:
+            return own
+        if info.talk <= 0.5:
+            return own + (1.0 - own) * (1 - 2 * info.talk)
+        return own * (2 - 2 * info.talk)
+
+
+def is_transient(decision: Decision | None) -> bool:
+    """Whether a decision failed because the model server is unwell."""
+    return decision is not None and decision.status in TRANSIENT

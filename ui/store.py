@@ -1,0 +1,453 @@
+"""The rooms on disk: people, an append-only transcript, decisions, votes and corrections.
+
+SQLite in WAL mode, every call on one worker thread, so that writes keep their order and the event
+loop never waits for the disk. The transcript is the truth; the graph's checkpoints are a cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+from agent.labels import Scenario
+
+T = TypeVar("T")
+Mode = Literal["shared", "hot_seat", "demo"]
+
+BUSY_MS: Final = 10_000
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS rooms(
+  id TEXT PRIMARY KEY, scenario TEXT NOT NULL, mode TEXT NOT NULL, created REAL NOT NULL,
+  touched REAL NOT NULL, talk REAL, strategies_off TEXT NOT NULL DEFAULT '[]',
+  paused INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,
+  script TEXT NOT NULL DEFAULT '', position INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS people(
+  room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE, id TEXT NOT NULL,
+  name TEXT NOT NULL, role TEXT NOT NULL, age TEXT NOT NULL, colour INTEGER NOT NULL,
+  consented REAL, gone REAL, PRIMARY KEY(room, id), UNIQUE(room, name));
+CREATE TABLE IF NOT EXISTS lines(
+  room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE, seq INTEGER NOT NULL,
+  key TEXT NOT NULL, speaker TEXT NOT NULL, text TEXT NOT NULL, addressees TEXT NOT NULL,
+  given INTEGER NOT NULL, visible_to TEXT, at REAL NOT NULL, erased REAL,
+  PRIMARY KEY(room, seq), UNIQUE(room, key));
+CREATE TABLE IF NOT EXISTS decisions(
+  id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
+  viewer TEXT, seq INTEGER NOT NULL, reply INTEGER, record TEXT NOT NULL, at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS decisions_by_room ON decisions(room, id);
+CREATE TABLE IF NOT EXISTS votes(
+  decision INTEGER NOT NULL REFERENCES decisions(id) ON DELETE CASCADE, person TEXT NOT NULL,
+  vote INTEGER NOT NULL, at REAL NOT NULL, PRIMARY KEY(decision, person));
+CREATE TABLE IF NOT EXISTS corrections(
+  id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
+  kind TEXT NOT NULL, person TEXT NOT NULL, other TEXT NOT NULL, evidence TEXT NOT NULL,
+  at REAL NOT NULL);
+CREATE TRIGGER IF NOT EXISTS lines_append_only BEFORE UPDATE ON lines
+  WHEN NEW.text <> '' OR NEW.erased IS NULL OR NEW.seq <> OLD.seq OR NEW.speaker <> OLD.speaker
+  BEGIN SELECT RAISE(ABORT, 'the transcript only grows; a line can be erased, never changed'); END;
+"""
+
+
+@dataclass(frozen=True)
+class RoomInfo:
+    """A room's settings.
+
+    Attributes:
+        id: unguessable.
+        scenario: couple or family.
+        mode: ``shared`` (a browser each), ``hot_seat`` (one browser plays all) or ``demo``.
+        talk: talkativeness 0 to 1, None for the policy's own.
+        strategies_off: what the agent may not do here.
+        paused: the agent does not read or speak.
+        generation: counts the rebuilds of the graph's threads.
+        script: id of the demo conversation that is played.
+        position: rows of the script played so far.
+    """
+
+    id: str
+    scenario: Scenario
+    mode: Mode
+    created: float
+    touched: float
+    talk: float | None = None
+    strategies_off: tuple[str, ...] = ()
+    paused: bool = False
+    generation: int = 0
+    script: str = ""
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody in a room. ``consented`` and ``gone`` are times, or None."""
+
+    id: str
+    name: str
+    role: str
+    age: str
+    colour: int
+    consented: float | None = None
+    gone: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the transcript.
+
+    Attributes:
+        seq: order within the room, never shown to anybody.
+        key: unguessable id that clients see.
+        visible_to: None for everybody, else names.
+        erased: when its speaker took it back (the text is then gone), or None.
+    """
+
+    seq: int
+    key: str
+    speaker: str
+    text: str
+    at: float
+    addressees: tuple[str, ...] = ()
+    given: bool = False
+    visible_to: tuple[str, ...] | None = None
+    erased: float | None = None
+
+    def visible(self, viewer: str | None) -> bool:
+        """Whether ``viewer`` may see it; None asks for what everybody may see."""
+        return self.visible_to is None or (viewer is not None and viewer in self.visible_to)
+
+
+@dataclass(frozen=True)
+class DecisionRow:
+    """A stored decision record (JSON) with the line it followed and the reply it led to."""
+
+    id: int
+    viewer: str | None
+    seq: int
+    reply: int | None
+    record: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A belief that somebody marked as wrong.
+
+    Attributes:
+        kind: ``emotion`` or ``viewpoint``.
+        person: whose emotion, or whose viewpoint.
+        other: whom the viewpoint is about, else "".
+        evidence: ``seq`` of the lines that may not found it again.
+    """
+
+    kind: Literal["emotion", "viewpoint"]
+    person: str
+    other: str
+    evidence: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """The belief's key in ``RelationalState.rejected``."""
+        if self.kind == "emotion":
+            return f"emotion:{self.person}"
+        return f"viewpoint:{self.person}>{self.other}"
+
+
+class Store:
+    """The one owner of the rooms' database file.
+
+    Raises:
+        sqlite3.Error: from every method, when the file cannot be read or written.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kith-store")
+        self._db: sqlite3.Connection | None = None
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def on_thread() -> T:
+            if self._db is None:
+                self._db = self._open()
+            with self._db:
+                return work(self._db)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, on_thread)
+
+    def _open(self) -> sqlite3.Connection:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.file, timeout=BUSY_MS / 1000, check_same_thread=False)
+        db.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA foreign_keys=ON")
+        # an erased line must not linger in free pages
+        db.execute("PRAGMA secure_delete=ON")
+        db.executescript(_SCHEMA)
+        return db
+
+    async def close(self) -> None:
+        """Close the file; the store can be used again."""
+
+        def on_thread() -> None:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, on_thread)
+
+    # rooms and people
+
+    async def add_room(self, info: RoomInfo) -> None:
+        """Store a new room."""
+        await self._run(
+            lambda db: db.execute(
+                "INSERT INTO rooms(id, scenario, mode, created, touched, script) "
+                "VALUES (?,?,?,?,?,?)",
+                (info.id, info.scenario, info.mode, info.created, info.touched, info.script),
+            )
+        )
+
+    async def room(self, room: str) -> RoomInfo | None:
+        """Return a room, or None."""
+
+        def work(db: sqlite3.Connection) -> RoomInfo | None:
+            row = db.execute(
+                "SELECT id, scenario, mode, created, touched, talk, strategies_off, paused, "
+                "generation, script, position FROM rooms WHERE id=?",
+                (room,),
+            ).fetchone()
+            if row is None:
+                return None
+            return RoomInfo(*row[:6], tuple(json.loads(row[6])), bool(row[7]), *row[8:])
+
+        return await self._run(work)
+
+    async def change_room(self, info: RoomInfo) -> None:
+        """Store a room's settings."""
+        values = (
+            info.touched,
+            info.talk,
+            json.dumps(info.strategies_off),
+            int(info.paused),
+            info.generation,
+            info.script,
+            info.position,
+            info.id,
+        )
+        await self._run(
+            lambda db: db.execute(
+                "UPDATE rooms SET touched=?, talk=?, strategies_off=?, paused=?, generation=?, "
+                "script=?, position=? WHERE id=?",
+                values,
+            )
+        )
+
+    async def delete_room(self, room: str) -> None:
+        """Delete a room and everything in it."""
+        await self._run(lambda db: db.execute("DELETE FROM rooms WHERE id=?", (room,)))
+        await self._shrink()
+
+    async def untouched_since(self, when: float) -> list[str]:
+        """Return the ids of rooms in which nothing was said since ``when``."""
+        return await self._run(
+            lambda db: [r[0] for r in db.execute("SELECT id FROM rooms WHERE touched<?", (when,))]
+        )
+
+    async def people(self, room: str) -> list[Person]:
+        """Return the people of a room in the order they came."""
+        return await self._run(
+            lambda db: [
+                Person(*row)
+                for row in db.execute(
+                    "SELECT id, name, role, age, colour, consented, gone FROM people "
+                    "WHERE room=? ORDER BY rowid",
+                    (room,),
+                )
+            ]
+        )
+
+    async def put_person(self, room: str, person: Person) -> None:
+        """Add a person, or store what changed."""
+        values = (
+            room,
+            person.id,
+            person.name,
+            person.role,
+            person.age,
+            person.colour,
+            person.consented,
+            person.gone,
+        )
+        await self._run(
+            lambda db: db.execute(
+                "INSERT INTO people VALUES (?,?,?,?,?,?,?,?) ON CONFLICT(room, id) DO UPDATE SET "
+                "role=excluded.role, age=excluded.age, consented=excluded.consented, "
+                "gone=excluded.gone",
+                values,
+            )
+        )
+
+    # the transcript
+
+    async def append(self, room: str, line: Line) -> None:
+        """Add a line.
+
+        Raises:
+            sqlite3.IntegrityError: when its place or key is taken.
+        """
+        await self._run(lambda db: _insert(db, room, line))
+
+    async def lines(self, room: str) -> list[Line]:
+        """Return the transcript, erased lines included (without their text)."""
+
+        def work(db: sqlite3.Connection) -> list[Line]:
+            rows = db.execute(
+                "SELECT seq, key, speaker, text, at, addressees, given, visible_to, erased "
+                "FROM lines WHERE room=? ORDER BY seq",
+                (room,),
+            )
+            return [
+                Line(
+                    *row[:5],
+                    tuple(json.loads(row[5])),
+                    bool(row[6]),
+                    None if row[7] is None else tuple(json.loads(row[7])),
+                    row[8],
+                )
+                for row in rows
+            ]
+
+        return await self._run(work)
+
+    async def erase(self, room: str, seqs: Sequence[int]) -> None:
+        """Take the words of lines away for good, also from the log beside the file."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.executemany(
+                "UPDATE lines SET text='', addressees='[]', erased=? WHERE room=? AND seq=?",
+                [(time.time(), room, seq) for seq in seqs],
+            )
+
+        await self._run(work)
+        await self._shrink()
+
+    async def _shrink(self) -> None:
+        def on_thread() -> None:
+            if self._db is not None:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, on_thread)
+
+    # decisions, votes, corrections
+
+    async def add_decision(
+        self, room: str, viewer: str | None, seq: int, reply: int | None, record: str
+    ) -> int:
+        """Store a decision record; returns its id."""
+
+        def work(db: sqlite3.Connection) -> int:
+            cursor = db.execute(
+                "INSERT INTO decisions(room, viewer, seq, reply, record, at) VALUES (?,?,?,?,?,?)",
+                (room, viewer, seq, reply, record, time.time()),
+            )
+            return int(cursor.lastrowid or 0)
+
+        return await self._run(work)
+
+    async def decisions(self, room: str) -> list[DecisionRow]:
+        """Return the decision records of a room in order."""
+        return await self._run(
+            lambda db: [
+                DecisionRow(*row)
+                for row in db.execute(
+                    "SELECT id, viewer, seq, reply, record FROM decisions WHERE room=? ORDER BY id",
+                    (room,),
+                )
+            ]
+        )
+
+    async def replace_records(self, records: Sequence[tuple[int, str]]) -> None:
+        """Overwrite decision records, by id (used when lines they quote are erased)."""
+        await self._run(
+            lambda db: db.executemany(
+                "UPDATE decisions SET record=? WHERE id=?", [(text, i) for i, text in records]
+            )
+        )
+
+    async def vote(self, decision: int, person: str, vote: int) -> None:
+        """Store a person's thumb: 1 up, -1 down, 0 takes it back."""
+
+        def work(db: sqlite3.Connection) -> None:
+            if vote:
+                db.execute(
+                    "INSERT INTO votes VALUES (?,?,?,?) ON CONFLICT(decision, person) "
+                    "DO UPDATE SET vote=excluded.vote, at=excluded.at",
+                    (decision, person, vote, time.time()),
+                )
+            else:
+                db.execute("DELETE FROM votes WHERE decision=? AND person=?", (decision, person))
+
+        await self._run(work)
+
+    async def votes(self, room: str) -> list[tuple[int, str, int]]:
+        """Return (decision id, person id, vote) of a room."""
+        return await self._run(
+            lambda db: [
+                (row[0], row[1], row[2])
+                for row in db.execute(
+                    "SELECT v.decision, v.person, v.vote FROM votes v "
+                    "JOIN decisions d ON d.id=v.decision WHERE d.room=? ORDER BY v.decision",
+                    (room,),
+                )
+            ]
+        )
+
+    async def add_correction(self, room: str, correction: Correction) -> None:
+        """Remember that a belief was marked as wrong."""
+        c = correction
+        values = (room, c.kind, c.person, c.other, json.dumps(list(c.evidence)), time.time())
+        await self._run(
+            lambda db: db.execute(
+                "INSERT INTO corrections(room, kind, person, other, evidence, at) "
+                "VALUES (?,?,?,?,?,?)",
+                values,
+            )
+        )
+
+    async def corrections(self, room: str) -> list[Correction]:
+        """Return every correction, oldest first."""
+        return await self._run(
+            lambda db: [
+                Correction(*row[:3], tuple(json.loads(row[3])))
+                for row in db.execute(
+                    "SELECT kind, person, other, evidence FROM corrections "
+                    "WHERE room=? ORDER BY id",
+                    (room,),
+                )
+            ]
+        )
+
+
+def _insert(db: sqlite3.Connection, room: str, line: Line) -> None:
+    db.execute(
+        "INSERT INTO lines VALUES (?,?,?,?,?,?,?,?,?,?)",
+        (
+            room,
+            line.seq,
+            line.key,
+            line.speaker,
+            line.text,
+            json.dumps(line.addressees),
+            int(line.given),
+            None if line.visible_to is None else json.dumps(line.visible_to),
+            line.at,
+            line.erased,
+        ),
+    )
+    db.execute("UPDATE rooms SET touched=? WHERE id=?", (line.at, room))
