@@ -84,8 +84,7 @@ class Server:
         )
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "chainlit", "run", self.app, "--headless"]
-                + ["--port", str(self.port)],
+                [sys.executable, "-m", "chainlit", "run", self.app, "-h", "--port", str(self.port)],
                 cwd=self.folder,
                 env=env,
                 stdout=log,

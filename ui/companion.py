@@ -138,7 +138,7 @@ class Companion:
         async with self._lock(viewer):
             await self.load()
             talk = self._talk(viewer)
-            if not await talk.load():
+            if not await talk.load(self._decided(viewer)):
                 await self._rebuild(talk)
             if not asked and all(x.speaker == THERAPIST for x in talk.waiting()):
                 return
@@ -193,7 +193,7 @@ class Companion:
         """After a restart: find the picture again, so that the panel is there at once."""
         async with self._lock(None):
             await self.load()
-            if self.room.visible_lines(None) and not await self.public.load():
+            if not await self.public.load(self._decided(None)):
                 await self._rebuild(self.public)
         self.room.push(Event("panel"))
 
@@ -272,8 +272,10 @@ class Companion:
     async def _rebuild(self, talk: Talk) -> None:
         """Read the transcript again into an empty thread, up to where was decided before."""
         await talk.drop()
-        decided = [row.seq for row, _ in self.decisions if row.viewer == talk.viewer]
-        await self._take_in(talk, max(decided, default=0))
+        await self._take_in(talk, self._decided(talk.viewer))
+
+    def _decided(self, viewer: str | None) -> int:
+        return max((row.seq for row, _ in self.decisions if row.viewer == viewer), default=0)
 
     async def _take_in(self, talk: Talk, upto: int | None = None) -> None:
         if talk.waiting(upto):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -24,6 +25,9 @@ RETRY_SECONDS: Final = 30.0
 TRANSIENT: Final = frozenset({"timeout", "http", "budget"})
 """Statuses that say the server is unwell, rather than the answer."""
 BUSY_MS: Final = 10_000
+
+# its debug lines hold every statement's values, and so everything that is said
+logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
 Maker = Callable[[str, Settings], Policy]
 

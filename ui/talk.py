@@ -55,16 +55,29 @@ class Talk:
         lines = self.room.visible_lines(self.viewer)
         return [x for x in lines if x.seq > last and (upto is None or x.seq <= upto)]
 
-    async def load(self) -> bool:
-        """Find the thread's checkpoint again; False when it does not match the transcript."""
+    async def load(self, decided: int) -> bool:
+        """Find the thread's checkpoint again.
+
+        Args:
+            decided: the newest line that a stored decision of this thread has seen.
+
+        Returns:
+            False when the checkpoint does not match the transcript, or lacks decided lines.
+        """
         if self._known:
             return True
         values = (await self.engine.graph.aget_state(self.config)).values
         turns: Sequence[Turn] = values.get("turns") or []
-        lines = self.room.visible_lines(self.viewer)[: len(turns)]
-        same = len(lines) == len(turns) and all(
-            line.speaker == turn.speaker and line.text == turn.text and turn.id == position
-            for position, (line, turn) in enumerate(zip(lines, turns, strict=True), 1)
+        known = self.room.visible_lines(self.viewer)
+        lines = known[: len(turns)]
+        enough = len(turns) >= len([x for x in known if x.seq <= decided])
+        same = (
+            enough
+            and len(lines) == len(turns)
+            and all(
+                line.speaker == turn.speaker and line.text == turn.text and turn.id == position
+                for position, (line, turn) in enumerate(zip(lines, turns, strict=True), 1)
+            )
         )
         if not same:
             return False
