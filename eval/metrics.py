@@ -136,7 +136,7 @@ def ranking_metrics(
     """
 
     def figures(scope: Sequence[RankingPrediction]) -> Figures:
-        return _ranking_figures(scope, class_of or _label_class)
+        return _ranking_figures(scope, class_of or label_class)
 
     return _by_scope(tuple(predictions), figures)
 
@@ -256,7 +256,8 @@ def _macro_f1(
     return _ratio(fsum(scores), len(scores))
 
 
-def _label_class(scenario: Scenario, label: str) -> Hashable:
+def label_class(scenario: Scenario, label: str) -> Hashable:
+    """Returns a label's class: the label within its scenario (``join`` differs by scenario)."""
     return (scenario, label)
 
 

@@ -11,6 +11,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from agent.rescue import Sample
 from eval.instances import Instance, Instances, SspInstance, Task
@@ -53,8 +54,8 @@ class Point:
         )
 
 
-def unit_id(sample_id: str, row: int, task: Task) -> str:
-    """Returns the opaque id of an instance: 16 hex digits of a SHA-256."""
+def unit_id(sample_id: str, row: int, task: Task | Literal["point"]) -> str:
+    """Returns the opaque id of an instance or a point: 16 hex digits of a SHA-256."""
     return hashlib.sha256(f"{sample_id}|{row}|{task}".encode()).hexdigest()[:16]
 
 

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import json
-import subprocess
-from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 from agent.labels import UnknownLabel
-from agent.policies import POLICY_NAMES, UnknownPolicy, make_policy
+from agent.llm import UnknownPrice
+from agent.policies import POLICY_NAMES, UnknownPolicy
 from agent.rescue import DataError
-from agent.rescue.splits import SplitError, select
+from agent.rescue.splits import SplitError
 from agent.rescue.turns import MODES
-from agent.settings import Settings, SettingsError, load_settings
-from eval.data.locate import DataSource, locate
-from eval.instances import DECISION_TASKS, TASKS, Task, build_instances
-from eval.metrics import EVAL_VERSION
-from eval.points import Point, build_points
-from eval.runner import Record, Replayer, ReplayError, ReplayOptions
-from eval.scoring import outcomes, score
-from eval.table import counts_line, result_table
+from agent.settings import SettingsError, load_settings
+from eval import finish
+from eval.data.locate import locate
+from eval.dry_run import dry_run_table
+from eval.instances import DECISION_TASKS, TASKS
+from eval.plan import NO_STATE, PROTOCOLS, Choice, Plan, default_folder, make_plan, resolve_tasks
+from eval.runner import ReplayError
+from eval.session import run
+from eval.store import RunStore, StoreError
 
-FLOORS: Final = tuple(name for name in POLICY_NAMES if name.startswith("floor-"))
-PACKAGES: Final = ("langgraph", "langchain-openai", "sentence-transformers", "numpy", "torch")
-TABLE_WIDTH: Final = 112
+TABLE_WIDTH: Final = 128
 """A pipe has no width; the table needs this much to show every figure."""
 EXIT_INPUT: Final = 2
 EXIT_ERRORS: Final = 3
+EXIT_STORE: Final = 4
 
 app = typer.Typer(help=__doc__, pretty_exceptions_enable=False, add_completion=False)
 
@@ -45,7 +42,10 @@ def main(
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Repeatable: floors, {', '.join(POLICY_NAMES)}. Default: local, floors."
+            "--variant",
+            "--variants",
+            help=f"Repeatable or comma-separated: floors, {', '.join(POLICY_NAMES)}; "
+            f"NAME{NO_STATE} hides the relational state. Default: local, floors.",
         ),
     ] = None,
     data: Annotated[
@@ -55,76 +55,122 @@ def main(
     tasks: Annotated[str, typer.Option(help=f"Comma-separated: {', '.join(TASKS)}.")] = ",".join(
         DECISION_TASKS
     ),
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help=f"{', '.join(PROTOCOLS)}: live asks at every boundary, with the policy's own "
+            "target and timing."
+        ),
+    ] = "paper",
     context: Annotated[
         int, typer.Option(min=-1, help="Rows before a point that are shown; -1: all.")
     ] = -1,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.")] = "dialogue",
     addressees: Annotated[str, typer.Option(help="given (as annotated) or inferred.")] = "given",
     out: Annotated[
-        Path | None, typer.Option(help="Output folder; default runs/<date>-<hash>.")
+        Path | None,
+        typer.Option(help="Run folder, new or to be continued; default runs/<date>-<hash>."),
     ] = None,
+    fresh: Annotated[bool, typer.Option(help="Throw away what --out holds.")] = False,
+    retry_errors: Annotated[
+        bool, typer.Option(help="Run samples with timeouts, server or budget errors again.")
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N samples.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Samples in flight.")] = 1,
+    sample_ids: Annotated[
+        Path | None, typer.Option(help="A file with the ids of the samples, one a line.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Run every variant so often.")] = 1,
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Samples in flight.")] = None,
     max_error_rate: Annotated[
         float, typer.Option(min=0, max=1, help="A larger share of failures exits with 3.")
     ] = 0.02,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of floor-random.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all that draws.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model of the server.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Model server.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds a model call.")] = None,
+    max_retries: Annotated[int | None, typer.Option(help="Of transient failures.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="Stop asking after so many.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Stop asking after so much.")] = None,
+    judge: Annotated[
+        bool, typer.Option(help="Judge ER and VP with a model where one is configured.")
+    ] = True,
+    bert_model: Annotated[
+        Path | None, typer.Option(help="Folder of a model for BERTScore, e.g. distilbert.")
+    ] = None,
+    report: Annotated[bool, typer.Option(help="Write report.html and report.md.")] = True,
+    text: Annotated[bool, typer.Option(help="Show transcript text in the report.")] = True,
+    xlsx: Annotated[bool, typer.Option(help="Write the details as a spreadsheet.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print units, calls, tokens and cost, then stop.")
+    ] = False,
 ) -> None:
-    """Replay one split with one or more variants, print the table and write the run folder."""
+    """Replay one split with one or more variants, print the table and write the run folder.
+
+    The same command goes on where a killed run stopped. Exit status: 2 wrong input, 3 too many
+    failures, 4 the run folder cannot be written.
+    """
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)
-    try:
-        settings = load_settings(**({} if seed is None else {"seed": seed}))
-        names = _variants(variant or ["local", "floors"])
-        chosen = _tasks(tasks)
-        options = _options(context, mode, addressees, concurrency)
-        source = locate(data, settings)
-        samples = select(source.sound(), split).samples[:limit]
-    except (SettingsError, UnknownPolicy, DataError, SplitError, UnknownLabel) as error:
-        console.print(str(error), style="red", markup=False, highlight=False)
-        raise typer.Exit(EXIT_INPUT) from None
-    if source.banner:
-        console.print(source.banner, style="bold yellow", markup=False, highlight=False)
-    for fault in source.label_faults:
-        console.print(f"left out: {fault}", style="yellow", markup=False, highlight=False)
-    points = build_points(samples, build_instances(samples), chosen)
-    try:
-        records = asyncio.run(_replay(names, points, options, settings, console))
-    except ReplayError as error:
-        console.print(str(error), style="red", markup=False, highlight=False)
-        raise
-    metrics = score(records)
-    configuration = {
-        "split": split,
-        "variants": names,
-        "tasks": list(chosen),
-        "context": context,
-        "mode": mode,
-        "addressees": addressees,
-        "limit": limit,
-        "seed": settings.seed,
-        "encoder": settings.encoder,
+    overrides = {
+        "seed": seed,
+        "model": model,
+        "openai_base_url": base_url,
+        "timeout": timeout,
+        "max_retries": max_retries,
+        "budget_tokens": budget_tokens,
+        "budget_usd": budget_usd,
     }
-    folder = out or _default_folder(configuration)
-    _write(folder, records, metrics, _manifest(configuration, source, records))
-    title = f"{source.collection or 'own data'} · split {split} · commit {_commit()}"
-    console.print(result_table(metrics, title))
-    console.print(counts_line(metrics), highlight=False)
-    if source.banner:
-        console.print(source.banner, style="bold yellow", markup=False, highlight=False)
-    console.print(f"written to {folder}", markup=False, highlight=False, soft_wrap=True)
-    _finish(records, max_error_rate, console)
+    try:
+        settings = load_settings(**{k: v for k, v in overrides.items() if v is not None})
+        choice = Choice(
+            split=split,
+            variants=_names(variant) or ("local", "floors"),
+            tasks=resolve_tasks(tasks),
+            context=None if context < 0 else context,
+            mode=mode,
+            addressees=addressees,
+            protocol=protocol,
+            limit=limit,
+            sample_ids=_ids(sample_ids),
+            repeats=repeats,
+            concurrency=concurrency or 1,
+        )
+        plan = make_plan(choice, locate(data, settings), settings)
+    except (
+        SettingsError,
+        UnknownPolicy,
+        UnknownPrice,
+        DataError,
+        SplitError,
+        UnknownLabel,
+        OSError,
+    ) as error:
+        _say(console, str(error), "red")
+        raise typer.Exit(EXIT_INPUT) from None
+    for fault in plan.source.label_faults:
+        _say(console, f"left out: {fault}", "yellow")
+    if plan.source.banner:
+        _say(console, plan.source.banner, "bold yellow")
+    judged = judge and settings.has_llm
+    if dry_run:
+        console.print(dry_run_table(plan, judged))
+        return
+    wanted = finish.Wanted(judged, bert_model, report, text, xlsx)
+    folder = out or default_folder(plan.configuration())
+    try:
+        _replay(plan, folder, fresh, retry_errors, console)
+        failed = finish.finish(folder, wanted, settings, console, plan.source)
+    except StoreError as error:
+        _say(console, str(error), "red")
+        raise typer.Exit(_exit_of(error)) from None
+    except ReplayError as error:
+        _say(console, f"{error}; what is finished is kept in {folder}", "red")
+        raise
+    if failed > max_error_rate:
+        raise typer.Exit(EXIT_ERRORS)
 
 
-async def _replay(
-    names: Sequence[str],
-    points: Sequence[Sequence[Point]],
-    options: ReplayOptions,
-    settings: Settings,
-    console: Console,
-) -> list[Record]:
-    records: list[Record] = []
-    total = sum(p[-1].visible for p in points)
+def _replay(plan: Plan, folder: Path, fresh: bool, retry: bool, console: Console) -> None:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -132,111 +178,48 @@ async def _replay(
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console) as progress:
-        for name in names:
-            bar = progress.add_task(name, total=total, rate="")
-            start = dt.datetime.now(dt.UTC)
+    with RunStore(folder, plan.manifest(), fresh=fresh, retry=retry) as store:
+        if store.resumed:
+            planned, done = sum(1 for _ in plan.batches()), len(store.done)
+            _say(console, f"{folder}: {done} of {planned} samples are already done", "")
+        with Bars(*columns, console=console) as bars:
+            started: dict[str, tuple[Any, dt.datetime]] = {}
 
-            def seen(n: int, bar: Any = bar, start: dt.datetime = start) -> None:
-                progress.advance(bar, n)
+            def seen(name: str, turns: int, total: int) -> None:
+                if turns == 0:
+                    bar = bars.add_task(name, total=total, rate="")
+                    started[name] = (bar, dt.datetime.now(dt.UTC))
+                    return
+                bar, start = started[name]
+                bars.advance(bar, turns)
                 spent = (dt.datetime.now(dt.UTC) - start).total_seconds()
-                done = progress.tasks[bar].completed
-                progress.update(bar, rate=f"{done / max(spent, 1e-9):.0f} turns/s")
+                done = bars.tasks[bar].completed
+                bars.update(bar, rate=f"{done / max(spent, 1e-9):.0f} turns/s")
 
-            replayer = Replayer(make_policy(name, settings), options)
-            async for made in replayer.run(points, seen):
-                records += made
-    return records
+            run(plan, store, seen)
 
 
-def _variants(given: Sequence[str]) -> list[str]:
-    names: list[str] = []
-    for name in given:
-        names += FLOORS if name == "floors" else (name,)
-    for name in names:
-        if name not in POLICY_NAMES:
-            known = ", ".join(("floors", *POLICY_NAMES))
-            raise UnknownPolicy(f"unknown variant {name!r}: there are {known}")
-    return list(dict.fromkeys(names))
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    parts = [name.strip() for text in given or () for name in text.split(",")]
+    return tuple(name for name in parts if name)
 
 
-def _tasks(text: str) -> tuple[Task, ...]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in TASKS:
-            raise UnknownLabel("task", name, TASKS)
-    return tuple(task for task in TASKS if task in names)
+def _ids(path: Path | None) -> tuple[str, ...] | None:
+    if path is None:
+        return None
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(line.strip() for line in lines if line.strip())
 
 
-def _options(context: int, mode: str, addressees: str, concurrency: int) -> ReplayOptions:
-    if addressees not in ("given", "inferred"):
-        raise UnknownLabel("--addressees", addressees, ("given", "inferred"))
-    for known in MODES:
-        if mode == known:
-            window = None if context < 0 else context
-            return ReplayOptions(window, known, addressees, concurrency)
-    raise UnknownLabel("mode", mode, MODES)
+def _exit_of(error: StoreError) -> int:
+    from eval.store import ChangedRun
+
+    return EXIT_INPUT if isinstance(error, ChangedRun) else EXIT_STORE
 
 
-def _commit() -> str:
-    """Return the short commit of the checkout with a mark when it is dirty."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
-
-
-def _digest(configuration: dict[str, Any]) -> str:
-    import hashlib
-
-    return hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()
-
-
-def _default_folder(configuration: dict[str, Any]) -> Path:
-    day = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
-    return Path("runs") / f"{day}-{_digest(configuration)[:8]}"
-
-
-def _manifest(
-    configuration: dict[str, Any], source: DataSource, records: Sequence[Record]
-) -> dict[str, Any]:
-    return {
-        "eval_version": EVAL_VERSION,
-        "made": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
-        "configuration": configuration,
-        "configuration_sha256": _digest(configuration),
-        "data": {"kind": source.kind, "collection": source.collection, "sha256": source.sha256},
-        "banner": source.banner,
-        "policies": dict(sorted({r.variant: r.policy_version for r in records}.items())),
-        "packages": {name: version(name) for name in PACKAGES},
-        "outcomes": {name: vars(o) for name, o in outcomes(records).items()},
-    }
-
-
-def _write(
-    folder: Path, records: Sequence[Record], metrics: dict[str, Any], manifest: dict[str, Any]
-) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(r.model_dump_json(exclude_none=True) + "\n" for r in records)
-    (folder / "predictions.jsonl").write_text(lines, encoding="utf-8")
-    for name, content in (("metrics.json", metrics), ("manifest.json", manifest)):
-        (folder / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _finish(records: Sequence[Record], max_error_rate: float, console: Console) -> None:
-    worst = 0.0
-    for name, counted in outcomes(records).items():
-        worst = max(worst, counted.error_rate)
-        if counted.errors:
-            console.print(
-                f"{name}: {counted.errors} of {counted.planned} failed: {counted.by_status}",
-                style="red",
-                markup=False,
-            )
-    if worst > max_error_rate:
-        raise typer.Exit(EXIT_ERRORS)
+def _say(console: Console, text: str, style: str) -> None:
+    console.print(text, style=style or None, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":
-    app()
+    app(prog_name="python -m eval.replay")

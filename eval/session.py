@@ -1,0 +1,200 @@
+"""Carries a plan out into a run folder, and scores what is in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from agent.llm import CallLog, CallRecord
+from agent.policies import Policy
+from eval.plan import Plan, uses_llm
+from eval.points import Point, Unit, unit_id
+from eval.references import reference_records
+from eval.runner import Record, Replayer
+from eval.scoring import ReadingScores, score
+from eval.statistics import statistics
+from eval.stats import RESAMPLES
+from eval.store import RunStore, read_lines, read_manifest, read_records, write_json
+
+METRICS: Final = "metrics.json"
+STATISTICS: Final = "statistics.json"
+REFERENCES: Final = "references.jsonl"
+
+Progress = Callable[[str, int, int], None]
+"""Told a variant's name, how many turns went through, and how many it has in all."""
+
+
+async def carry_out(plan: Plan, store: RunStore, progress: Progress | None = None) -> None:
+    """Run what is not done yet, and bring the predictions into the plan's order.
+
+    Raises:
+        ReplayError: naming sample and row, when something other than a policy fails.
+        StoreError: when the folder cannot be written; finished samples are kept.
+    """
+    store.write_lines(
+        REFERENCES, [r.model_dump(mode="json", exclude_none=True) for r in await _lines(plan)]
+    )
+    waiting: dict[tuple[str, int], list[tuple[Point, ...]]] = defaultdict(list)
+    done = store.done
+    for batch, points, _ in plan.batches():
+        if batch not in done:
+            waiting[batch[0], batch[1]].append(points)
+    for variant in plan.variants:
+        for repeat in range(plan.choice.repeats):
+            samples = waiting.get((variant.name, repeat))
+            if samples:
+                await _run(plan, store, variant.name, repeat, samples, progress)
+    store.finish(plan.order())
+
+
+async def _run(
+    plan: Plan,
+    store: RunStore,
+    name: str,
+    repeat: int,
+    samples: Sequence[tuple[Point, ...]],
+    progress: Progress | None,
+) -> None:
+    variant = next(v for v in plan.variants if v.name == name)
+    policy = plan.policies[name] if repeat == 0 else variant.make(plan.settings, repeat)
+    kept = _Keeper(name, repeat)
+    replayer = Replayer(
+        policy, plan.choice.options(repeat), variant.withhold_state, name, kept.point
+    )
+    kept.know(samples)
+    log = call_log(policy)
+    if log is not None:
+        log.listeners.append(kept.call)
+    total = sum(points[-1].visible for points in samples)
+    if progress:
+        progress(name, 0, total)
+    try:
+        async for records in replayer.run(
+            samples, (lambda n: progress(name, n, total)) if progress else None
+        ):
+            sample = records[0].sample_id
+            store.add(records, kept.decisions.pop(sample, ()), kept.calls.pop(sample, ()))
+    finally:
+        if log is not None:
+            log.listeners.remove(kept.call)
+            # what was paid for is told, also when its sample was not finished
+            for calls in kept.calls.values():
+                store.add([], (), calls)
+
+
+class _Keeper:
+    """Collects decisions and calls until their sample is finished."""
+
+    def __init__(self, variant: str, repeat: int) -> None:
+        self._of = {"variant": variant, "repeat": repeat}
+        self._samples: dict[str, tuple[str, int]] = {}
+        self.decisions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.calls: dict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def point(self, point: Point, units: Sequence[Unit], state: Mapping[str, Any]) -> None:
+        """Take down one decision, the state it was made in, and the time it took."""
+        sample = point.sample.sample_id
+        decision = state["decision"]
+        where = {**self._of, "sample_id": sample, "visible": point.visible}
+        tasks = [u.task for u in units]
+        self.decisions[sample].append(
+            {
+                **where,
+                "tasks": tasks,
+                "decision": decision.model_dump(mode="json", exclude={"timings"}),
+                "state": state["relations"].model_dump(mode="json", exclude_defaults=True),
+            }
+        )
+        timings = {name: round(ms, 3) for name, ms in decision.timings.items()}
+        self.calls[sample].append(
+            {
+                "kind": "decision",
+                **where,
+                "status": decision.status,
+                "ms": round(sum(timings.values()), 3),
+                "nodes": timings,
+            }
+        )
+
+    def call(self, record: CallRecord) -> None:
+        """Take down one call of a model."""
+        sample, visible = self._samples.get(record.unit, ("", 0))
+        where = {**self._of, "sample_id": sample, "visible": visible}
+        self.calls[sample].append({"kind": "model", **where, **asdict(record)})
+
+    def know(self, samples: Sequence[Sequence[Point]]) -> None:
+        """Learn which sample a point's opaque id belongs to."""
+        for points in samples:
+            for p in points:
+                place = unit_id(p.sample.sample_id, p.visible, "point")
+                self._samples[place] = (p.sample.sample_id, p.visible)
+
+
+def call_log(policy: Policy) -> CallLog | None:
+    """Return the log of a policy that asks a model server, else None."""
+    client = getattr(policy, "client", None)
+    log = getattr(client, "log", None)
+    return log if isinstance(log, CallLog) else None
+
+
+def score_folder(
+    folder: Path, readings: ReadingScores | None = None, resamples: int = RESAMPLES
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Score what a run folder holds and write ``metrics.json`` and ``statistics.json``.
+
+    Returns:
+        Both contents.
+
+    Raises:
+        StoreError: when the folder holds no run or cannot be read or written.
+    """
+    manifest = read_manifest(folder)
+    records = read_records(folder)
+    protocol = manifest["configuration"]["protocol"]
+    references = [Record.model_validate(line) for line in read_lines(folder, REFERENCES)]
+    metrics = score(
+        records,
+        protocol=protocol,
+        rpp_unlabelled=manifest["rpp_unlabelled"],
+        readings=readings,
+    )
+    found = statistics(
+        records,
+        references,
+        protocol=protocol,
+        readings=readings,
+        rpp_unlabelled=manifest["rpp_unlabelled"],
+        seed=manifest["seed"],
+        resamples=resamples,
+    )
+    found["planned"] = planned(manifest)
+    write_json(folder / METRICS, metrics)
+    write_json(folder / STATISTICS, found)
+    return metrics, found
+
+
+def planned(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of units planned for each variant, all repeats."""
+    found: dict[str, int] = defaultdict(int)
+    for batch in manifest["batches"]:
+        found[batch["variant"]] += batch["units"]
+    return dict(found)
+
+
+def has_llm(plan: Plan) -> bool:
+    """Return whether any variant asks a model server."""
+    return any(uses_llm(v.policy) for v in plan.variants)
+
+
+async def _lines(plan: Plan) -> list[Record]:
+    names = [v.name for v in plan.variants]
+    return await reference_records(plan.points, plan.choice.options(), names)
+
+
+def run(plan: Plan, store: RunStore, progress: Progress | None = None) -> None:
+    """Carry the plan out, see :func:`carry_out`."""
+    asyncio.run(carry_out(plan, store, progress))
