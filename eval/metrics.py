@@ -27,7 +27,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from agent.labels import GROUP_LABEL, Scenario
 
-EVAL_VERSION: Final = "1"
+EVAL_VERSION: Final = "2"
 """Changes whenever scoring changes; runs of different versions are not compared."""
 
 OK: Final = "ok"
