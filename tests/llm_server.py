@@ -99,7 +99,9 @@ class LLMServer:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        # a cancelled connection is the server's own end, not worth a word
+        quiet = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
+        with contextlib.suppress(*quiet):
             while await self._one(reader, writer):
                 pass
         writer.close()

@@ -186,10 +186,10 @@ class Transport:
     ) -> AIMessage:
         overall = self._settings.concurrency
         here = self._settings.endpoint_concurrency or overall
+        chat = self._chat(stream, "stream_options" not in dropped)
         async with slot(self.base_url, overall=overall, per_endpoint=here):
             # begins here, so that waiting for a free place is not taken for a slow server
             async with asyncio.timeout(self._settings.timeout):
-                chat = self._chat(stream, "stream_options" not in dropped)
                 answer = await chat.ainvoke(
                     [(role, text) for role, text in messages],
                     config={"tags": [] if stream else [NO_STREAM]},

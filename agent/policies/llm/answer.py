@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent.conversation import Turn
 from agent.decision import Ranked
-from agent.labels import THERAPIST
+from agent.labels import THERAPIST, UTTERANCE_TYPES
 from agent.llm import AnswerFault
 from agent.policies.llm.schema import (
     FEELING,
@@ -177,7 +177,7 @@ def _by_line(entries: object, question: Question, where: str) -> dict[int, list[
 def _turn(
     turn: Turn, entry: Mapping[str, Any], views: Sequence[Mapping[str, Any]], question: Question
 ) -> TurnReading:
-    kind = exactly_one(entry.get("type"), _types(question), "turns.type")
+    kind = exactly_one(entry.get("type"), UTTERANCE_TYPES, "turns.type")
     mood = exactly_one(entry.get("mood"), tuple(MOODS), "turns.mood")
     emotion = Emotion(
         description=_words(entry.get("feeling"), FEELING, "turns.feeling"),
@@ -192,13 +192,6 @@ def _turn(
         emotion=emotion,
         stances=_stances(turn, views, question),
     )
-
-
-def _types(question: Question) -> Sequence[str]:
-    allowed: Sequence[str] = schema_of(question)["properties"]["turns"]["items"]["properties"][
-        "type"
-    ]["enum"]
-    return allowed
 
 
 def _addressees(entry: Mapping[str, Any], turn: Turn, question: Question) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from agent.labels import UTTERANCE_TYPES, Scenario
@@ -68,8 +69,9 @@ class Question:
         return {f"strategies_{i}": c for i, c in enumerate(self.candidates, 1)}
 
 
+@lru_cache(maxsize=256)
 def schema_of(question: Question) -> dict[str, Any]:
-    """Return the JSON schema of the answer; every field is required."""
+    """Return the JSON schema of the answer; every field is required. Not to be changed."""
     fields: dict[str, Any] = {}
     if question.asked:
         fields["turns"] = _array(_turn(question), len(question.asked))
