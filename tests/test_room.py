@@ -254,6 +254,27 @@ async def test_a_server_that_is_down_is_said_once_and_recovers(tmp_path, monkeyp
     await desk.close()
 
 
+async def test_a_run_that_breaks_off_is_made_good_by_the_next(tmp_path) -> None:
+    class Once(Steady):
+        broken = False
+
+        async def pattern(self, view, reading):
+            if len(view.turns) == 2 and not self.broken:
+                self.broken = True
+                raise RuntimeError("broke off")
+            return await super().pattern(view, reading)
+
+    desk = await started(tmp_path, Once(0.0))
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    for i, tab in enumerate((ana, ben, ana)):
+        await room.say(tab.person, f"line {i}")
+        await companion_of(room).idle()
+    state = companion_of(room).public.relations
+    assert (state.people["Ana"].turns, state.people["Ben"].turns) == (2, 1)
+    assert len(ana.notices) == 2 and ana.notices[1] == "Kith is back."
+    await desk.close()
+
+
 async def test_an_exception_shows_no_word_of_itself(tmp_path, caplog) -> None:
     class Broken(Steady):
         async def read(self, view, new):

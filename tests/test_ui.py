@@ -175,9 +175,10 @@ async def test_a_shared_screen_and_a_demo(tmp_path) -> None:
 
 
 def test_chainlit_run_leaves_nothing_in_the_working_directory(tmp_path) -> None:
+    show = "import os; print(os.environ.get('CHAINLIT_APP_ROOT'))"
     code = (
         "import sys, chainlit.config\n"
-        "sys.orig_argv = [sys.executable, '-c', 'import os; print(os.environ[\"CHAINLIT_APP_ROOT\"])']\n"
+        f"sys.orig_argv = [sys.executable, '-c', {show!r}]\n"
         "from ui.launch import ensure_app_root\n"
         "ensure_app_root()\n"
     )

@@ -37,6 +37,7 @@ class Talk:
         self.seqs: list[int] = []
         self.relations: RelationalState | None = None
         self._known = False
+        self._broken = False
 
     @property
     def thread_id(self) -> str:
@@ -62,8 +63,11 @@ class Talk:
             decided: the newest line that a stored decision of this thread has seen.
 
         Returns:
-            False when the checkpoint does not match the transcript, or lacks decided lines.
+            False when the checkpoint does not match the transcript, lacks decided lines, or
+            stems from a run that broke off (it may hold turns without their readings).
         """
+        if self._broken:
+            return False
         if self._known:
             return True
         values = (await self.engine.graph.aget_state(self.config)).values
@@ -107,6 +111,7 @@ class Talk:
         }
         if self.relations is None:
             values["relations"] = await self._blank(lines)
+        self._broken = True
         out = await self.engine.graph.ainvoke(
             values,
             self.config,
@@ -115,7 +120,7 @@ class Talk:
         )
         self.seqs += [x.seq for x in lines]
         self.relations = out["relations"]
-        self._known = True
+        self._known, self._broken = True, False
         decision: Decision | None = out["decision"]
         return None if decision is None else translate(decision, self.seqs)
 
@@ -177,7 +182,7 @@ class Talk:
             await self.engine.saver.adelete_thread(self.thread_id)
         self.seqs = []
         self.relations = None
-        self._known = True
+        self._known, self._broken = True, False
 
 
 def translate(decision: Decision, seqs: Sequence[int]) -> Decision:
