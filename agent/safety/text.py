@@ -1,0 +1,97 @@
+"""Canonical text for the safety rules.
+
+Rules and the sentence model both read canonical text: lower case, contractions written out,
+partners, pronouns and names reduced to one form each. A swap of names or genders therefore
+cannot change what is found (safety.md S20).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+from agent.safety.data_files import load_yaml
+
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "“": '"', "”": '"', "…": "..."})
+_LEET = str.maketrans({"1": "i", "0": "o", "3": "e", "4": "a", "@": "a", "$": "s", "!": "i"})
+_ZERO_WIDTH = re.compile("[​-‏⁠﻿]")
+_LEET_TOKEN = re.compile(r"\b(?=[a-z@$!134]*[a-z])(?=\w*[0134@$!])[a-z0134@$!]{3,}(?=\W|$)")
+_SPLIT = re.compile(r"(?<=[.!?;])\s+|\n+|\s+[-–—]+\s+|\.{2,}\s*")
+_POSSESSIVE_STOP = re.compile(
+    r"(?:to|and|or|but|about|at|in|on|for|with|when|if|because|so|that|again|back|every|all|"
+    r"from|until|then|as|by|off|up|down|out|is|was|not|a|an|the|into|like|over|what|how|who|"
+    r"where|alone|too|now|today|tonight|before|after|while|anymore|even|just|really|hard|use|"
+    r"see|go|leave|talk|have|do|know|feel|come|stay|work|get|against|around|wear|eat|drive|"
+    r"speak|sleep|first|yesterday|once|twice|my|his|your|our|this|there|here|more|last|lose)\b"
+)
+NAME = "xname"
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[list[tuple[re.Pattern[str], str]], dict[str, str]]:
+    raw = load_yaml("rules/normalise.yaml")
+    subs = [(re.compile(item["find"]), item["put"]) for item in raw["rewrites"]]
+    words = {word: target for target, group in raw["words"].items() for word in group.split()}
+    return subs, words
+
+
+def plain(text: str) -> str:
+    """Return lower-case text with plain quotes and no invisible characters."""
+    text = unicodedata.normalize("NFKC", text).translate(_QUOTES)
+    return re.sub(r"[ \t]+", " ", _ZERO_WIDTH.sub("", text)).lower().strip()
+
+
+def _unleet(text: str) -> str:
+    return _LEET_TOKEN.sub(lambda m: m.group().translate(_LEET), text)
+
+
+def _her(text: str) -> str:
+    def put(match: re.Match[str]) -> str:
+        following = match.group(1)
+        if not following or _POSSESSIVE_STOP.match(following.strip()):
+            return f"him{following}"
+        return f"his{following}"
+
+    return re.sub(r"\bher\b(\s+\w+)?", put, text)
+
+
+def mask_names(text: str, names: Sequence[str]) -> str:
+    """Return text with each participant's name replaced by ``xname0``, ``xname1`` and so on."""
+    for index, name in enumerate(names):
+        if name.strip():
+            pattern = rf"(?<!\w){re.escape(plain(name))}(?:'s)?(?!\w)"
+            text = re.sub(pattern, f"{NAME}{index}", text)
+    return text
+
+
+def canonical(text: str, names: Sequence[str] = ()) -> str:
+    """Return the canonical form of a turn.
+
+    Args:
+        text: What was written.
+        names: Participants' names, in a fixed order.
+
+    Returns:
+        Lower-case text in which ``he``, ``him``, ``his`` and ``partner`` stand for every gender
+        and every word for a partner.
+    """
+    subs, words = _tables()
+    out = mask_names(_unleet(plain(text)), names)
+    for pattern, put in subs:
+        out = pattern.sub(put, out)
+    out = _her(out)
+    out = re.sub(r"[a-z]+", lambda m: words.get(m.group(), m.group()), out)
+    return re.sub(r"[ \t]+", " ", out).strip()
+
+
+def sentences(text: str) -> list[str]:
+    """Split canonical text into sentences; at least one for text that is not empty."""
+    parts = [part.strip() for part in _SPLIT.split(text)]
+    return [part for part in parts if re.search(r"\w", part)]
+
+
+def encoder_text(text: str) -> str:
+    """Return canonical text in the form the sentence model reads: names become one word."""
+    return re.sub(rf"{NAME}\d+", "alex", text)

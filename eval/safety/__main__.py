@@ -1,0 +1,62 @@
+"""``python -m eval.safety``: recall and false alarms of the offline safety rules."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from eval.safety.cases import HELD_OUT, OWN_CASES, CaseError, read_cases
+from eval.safety.report import Outcome, run_cases, table
+
+app = typer.Typer(add_completion=False)
+_TITLES = {OWN_CASES: "cases the rules were tuned on", HELD_OUT: "held-out cases"}
+
+
+def _write_json(outcomes: list[Outcome]) -> None:
+    body = {"cases": [{"id": o.case.id, "flags": list(o.flags)} for o in outcomes]}
+    sys.stdout.write(json.dumps(body, ensure_ascii=False) + "\n")
+
+
+@app.command()
+def main(
+    cases: Annotated[
+        list[Path] | None, typer.Option(help="A file of cases, one JSON object a line.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print only the flags of each case, as JSON.")
+    ] = False,
+    misses: Annotated[
+        bool, typer.Option("--misses", help="List the ids of missed and falsely flagged cases.")
+    ] = False,
+    patterns_only: Annotated[
+        bool, typer.Option("--patterns-only", help="Leave the sentence model out.")
+    ] = False,
+) -> None:
+    """Print recall and false alarms per kind, with no network."""
+    files = cases or [OWN_CASES, HELD_OUT]
+    try:
+        read = {path: read_cases(path) for path in files}
+    except CaseError as error:
+        sys.stderr.write(f"{error}\n")
+        raise typer.Exit(2) from error
+    done = {path: run_cases(found, not patterns_only) for path, found in read.items()}
+    if as_json:
+        _write_json([o for outcomes in done.values() for o in outcomes])
+        return
+    console = Console()
+    for path, outcomes in done.items():
+        console.print(table(_TITLES.get(path, path.name), outcomes))
+        if misses:
+            for o in outcomes:
+                missed = sorted(set(o.case.expect) - set(o.flags))
+                if missed or (not o.case.expect and o.flags):
+                    console.print(f"{o.case.id}: missed {missed}, flagged {list(o.flags)}")
+
+
+if __name__ == "__main__":
+    app()
