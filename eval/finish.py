@@ -9,7 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
+from agent.llm import Budget
 from agent.settings import Settings
+from eval.assess import assess
 from eval.cost import cost_line, costs
 from eval.data.locate import DataSource
 from eval.references import published
@@ -36,6 +38,7 @@ class Wanted:
         report: write the reports.
         text: show transcript text in them.
         xlsx: write the spreadsheet.
+        budget: what the replay has spent of, shared with the judge.
     """
 
     judge: bool = False
@@ -43,6 +46,7 @@ class Wanted:
     report: bool = True
     text: bool = True
     xlsx: bool = False
+    budget: Budget | None = None
 
 
 def finish(
@@ -62,18 +66,30 @@ def finish(
         source: the data, for transcripts in the report.
 
     Returns:
-        The largest share of failures of any variant.
+        The largest share of failures of any variant, or of the judge.
 
     Raises:
         StoreError: when the folder holds no run, or cannot be read or written.
     """
-    metrics, found = score_folder(folder)
+    done = assess(
+        folder, settings, ask=wanted.judge, bert_model=wanted.bert_model, budget=wanted.budget
+    )
+    metrics, found = score_folder(folder, done.scores, done.labels)
     manifest = read_manifest(folder)
     show(metrics, found, manifest, console)
     for name, entry in costs(read_lines(folder, CALLS)).items():
         console.print(cost_line(name, entry), style="dim", markup=False, highlight=False)
     console.print(f"written to {folder}", markup=False, highlight=False, soft_wrap=True)
-    return worst_rate(found, console)
+    for note in done.notes:
+        console.print(note, style="yellow", markup=False, highlight=False)
+    if done.judge:
+        console.print(
+            f"judge {done.judge}: {done.judged} items judged, {done.failed} failed",
+            style="red" if done.failed else "dim",
+            markup=False,
+            highlight=False,
+        )
+    return max(worst_rate(found, console), done.failure_rate)
 
 
 def show(

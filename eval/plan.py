@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.labels import SCENARIOS, UnknownLabel
-from agent.policies import POLICY_NAMES, Policy, UnknownPolicy, make_policy
+from agent.llm import LLMClient
+from agent.policies import LLM_NAMES, POLICY_NAMES, Policy, UnknownPolicy, make_policy
 from agent.rescue import Sample
 from agent.rescue.splits import group_of, select
 from agent.rescue.turns import MODES
@@ -82,8 +83,10 @@ class Variant:
     policy: str
     withhold_state: bool
 
-    def make(self, settings: Settings, repeat: int = 0) -> Policy:
-        """Return the policy; a repeat draws with the next seed."""
+    def make(self, settings: Settings, repeat: int = 0, client: LLMClient | None = None) -> Policy:
+        """Return the policy; a repeat draws with the next seed (a model is told the repeat)."""
+        if uses_llm(self.policy):
+            return make_policy(self.policy, settings, client)
         return make_policy(
             self.policy, settings.model_copy(update={"seed": settings.seed + repeat})
         )
@@ -150,6 +153,7 @@ class Plan:
         policies: an instance of each variant's policy.
         samples: the chosen samples.
         points: the points of each sample that has any.
+        client: of the model server, shared by all variants; None where no variant asks one.
     """
 
     choice: Choice
@@ -159,6 +163,7 @@ class Plan:
     policies: Mapping[str, Policy]
     samples: tuple[Sample, ...]
     points: tuple[tuple[Point, ...], ...]
+    client: LLMClient | None = None
 
     def answered(self, variant: str, points: Sequence[Point]) -> list[str]:
         """Return the ids of the units of a sample that a variant answers, in order."""
@@ -261,8 +266,9 @@ def make_plan(choice: Choice, source: DataSource, settings: Settings) -> Plan:
     if choice.protocol == "live":
         instances = replace(instances, itp=_live_itp(samples))
     points = build_points(samples, instances, choice.tasks)
-    policies = {v.name: v.make(settings) for v in variants}
-    return Plan(choice, source, settings, variants, policies, samples, points)
+    client = LLMClient(settings) if any(uses_llm(v.policy) for v in variants) else None
+    policies = {v.name: v.make(settings, 0, client) for v in variants}
+    return Plan(choice, source, settings, variants, policies, samples, points, client)
 
 
 def resolve_variants(names: Sequence[str]) -> tuple[Variant, ...]:
@@ -292,7 +298,7 @@ def resolve_tasks(text: str) -> tuple[Task, ...]:
 
 def uses_llm(policy: str) -> bool:
     """Return whether a policy of that name asks a model server."""
-    return not policy.startswith("floor-") and policy != "local"
+    return policy in LLM_NAMES or policy.removesuffix(NO_STATE) in LLM_NAMES
 
 
 def digest(content: Any) -> str:

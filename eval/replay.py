@@ -17,12 +17,21 @@ from agent.policies import POLICY_NAMES, UnknownPolicy
 from agent.rescue import DataError
 from agent.rescue.splits import SplitError
 from agent.rescue.turns import MODES
-from agent.settings import SettingsError, load_settings
+from agent.settings import Settings, SettingsError, load_settings
 from eval import finish
 from eval.data.locate import locate
 from eval.dry_run import dry_run_table
 from eval.instances import DECISION_TASKS, TASKS
-from eval.plan import NO_STATE, PROTOCOLS, Choice, Plan, default_folder, make_plan, resolve_tasks
+from eval.plan import (
+    NO_STATE,
+    PROTOCOLS,
+    Choice,
+    Plan,
+    default_folder,
+    make_plan,
+    resolve_tasks,
+    uses_llm,
+)
 from eval.runner import ReplayError
 from eval.session import run
 from eval.store import RunStore, StoreError
@@ -122,9 +131,10 @@ def main(
     }
     try:
         settings = load_settings(**{k: v for k, v in overrides.items() if v is not None})
+        names = _names(variant) or ("local", "floors")
         choice = Choice(
             split=split,
-            variants=_names(variant) or ("local", "floors"),
+            variants=names,
             tasks=resolve_tasks(tasks),
             context=None if context < 0 else context,
             mode=mode,
@@ -133,7 +143,7 @@ def main(
             limit=limit,
             sample_ids=_ids(sample_ids),
             repeats=repeats,
-            concurrency=concurrency or 1,
+            concurrency=concurrency or _concurrency(names, settings),
         )
         plan = make_plan(choice, locate(data, settings), settings)
     except (
@@ -155,7 +165,9 @@ def main(
     if dry_run:
         console.print(dry_run_table(plan, judged))
         return
-    wanted = finish.Wanted(judged, bert_model, report, text, xlsx)
+    wanted = finish.Wanted(
+        judged, bert_model, report, text, xlsx, plan.client.budget if plan.client else None
+    )
     folder = out or default_folder(plan.configuration())
     try:
         _replay(plan, folder, fresh, retry_errors, console)
@@ -202,6 +214,11 @@ def _replay(plan: Plan, folder: Path, fresh: bool, retry: bool, console: Console
 def _names(given: list[str] | None) -> tuple[str, ...]:
     parts = [name.strip() for text in given or () for name in text.split(",")]
     return tuple(name for name in parts if name)
+
+
+def _concurrency(names: tuple[str, ...], settings: Settings) -> int:
+    """Return the samples in flight: waiting for a server is worth sharing, computing is not."""
+    return settings.concurrency if any(uses_llm(name) for name in names) else 1
 
 
 def _ids(path: Path | None) -> tuple[str, ...] | None:

@@ -9,16 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from agent.llm import CallLog, CallRecord
-from agent.policies import Policy
-from eval.plan import Plan, uses_llm
+from agent.llm import CallRecord
+from eval.plan import Plan
 from eval.points import Point, Unit, unit_id
 from eval.references import reference_records
 from eval.runner import Record, Replayer
 from eval.scoring import ReadingScores, score
 from eval.statistics import statistics
 from eval.stats import RESAMPLES
-from eval.store import RunStore, read_lines, read_manifest, read_records, write_json
+from eval.store import RunStore, read_lines, read_manifest, read_records, write_json, write_jsonl
 
 METRICS: Final = "metrics.json"
 STATISTICS: Final = "statistics.json"
@@ -35,9 +34,8 @@ async def carry_out(plan: Plan, store: RunStore, progress: Progress | None = Non
         ReplayError: naming sample and row, when something other than a policy fails.
         StoreError: when the folder cannot be written; finished samples are kept.
     """
-    store.write_lines(
-        REFERENCES, [r.model_dump(mode="json", exclude_none=True) for r in await _lines(plan)]
-    )
+    lines = [r.model_dump(mode="json", exclude_none=True) for r in await _lines(plan)]
+    write_jsonl(store.folder / REFERENCES, lines)
     waiting: dict[tuple[str, int], list[tuple[Point, ...]]] = defaultdict(list)
     done = store.done
     for batch, points, _ in plan.batches():
@@ -60,13 +58,15 @@ async def _run(
     progress: Progress | None,
 ) -> None:
     variant = next(v for v in plan.variants if v.name == name)
-    policy = plan.policies[name] if repeat == 0 else variant.make(plan.settings, repeat)
+    policy = (
+        plan.policies[name] if repeat == 0 else variant.make(plan.settings, repeat, plan.client)
+    )
     kept = _Keeper(name, repeat)
     replayer = Replayer(
         policy, plan.choice.options(repeat), variant.withhold_state, name, kept.point
     )
     kept.know(samples)
-    log = call_log(policy)
+    log = plan.client.log if plan.client else None
     if log is not None:
         log.listeners.append(kept.call)
     total = sum(points[-1].visible for points in samples)
@@ -134,17 +134,19 @@ class _Keeper:
                 self._samples[place] = (p.sample.sample_id, p.visible)
 
 
-def call_log(policy: Policy) -> CallLog | None:
-    """Return the log of a policy that asks a model server, else None."""
-    client = getattr(policy, "client", None)
-    log = getattr(client, "log", None)
-    return log if isinstance(log, CallLog) else None
-
-
 def score_folder(
-    folder: Path, readings: ReadingScores | None = None, resamples: int = RESAMPLES
+    folder: Path,
+    readings: ReadingScores | None = None,
+    labels: Mapping[str, str] | None = None,
+    resamples: int = RESAMPLES,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score what a run folder holds and write ``metrics.json`` and ``statistics.json``.
+
+    Args:
+        folder: of the run.
+        readings: scores of ER and VP answers.
+        labels: who gave them, put beside the scopes of ER and VP.
+        resamples: of the bootstrap.
 
     Returns:
         Both contents.
@@ -162,6 +164,10 @@ def score_folder(
         rpp_unlabelled=manifest["rpp_unlabelled"],
         readings=readings,
     )
+    for tasks in metrics.values():
+        for task in ("er", "vp"):
+            if task in tasks:
+                tasks[task].update(labels or {})
     found = statistics(
         records,
         references,
@@ -185,16 +191,19 @@ def planned(manifest: Mapping[str, Any]) -> dict[str, int]:
     return dict(found)
 
 
-def has_llm(plan: Plan) -> bool:
-    """Return whether any variant asks a model server."""
-    return any(uses_llm(v.policy) for v in plan.variants)
-
-
 async def _lines(plan: Plan) -> list[Record]:
     names = [v.name for v in plan.variants]
     return await reference_records(plan.points, plan.choice.options(), names)
 
 
 def run(plan: Plan, store: RunStore, progress: Progress | None = None) -> None:
-    """Carry the plan out, see :func:`carry_out`."""
-    asyncio.run(carry_out(plan, store, progress))
+    """Carry the plan out, see :func:`carry_out`, and close the connections."""
+
+    async def all_of_it() -> None:
+        try:
+            await carry_out(plan, store, progress)
+        finally:
+            if plan.client is not None:
+                await plan.client.aclose()
+
+    asyncio.run(all_of_it())

@@ -21,8 +21,21 @@ from typing import IO, Any, Final, Self, TypeAlias
 
 from pydantic import ValidationError
 
+from eval.files import (
+    StoreError,
+    append_lines,
+    cut_half_line,
+    encoded,
+    replace_lines,
+    unusable,
+    whole_lines,
+    write_json,
+    write_jsonl,
+)
 from eval.metrics import OK
 from eval.runner import Record
+
+__all__ = ["StoreError", "append_lines", "write_json", "write_jsonl"]
 
 MANIFEST: Final = "manifest.json"
 PREDICTIONS: Final = "predictions.jsonl"
@@ -42,10 +55,6 @@ _SHAPES_NO_ANSWER: Final = ("prompts.judges/", "prompts.replies/", "prompts.safe
 
 Batch: TypeAlias = tuple[str, int, str]
 """Variant, repeat and sample: what is run and kept as a whole, since the state is built up."""
-
-
-class StoreError(RuntimeError):
-    """The run folder cannot be used; the message says why and what to do."""
 
 
 class ChangedRun(StoreError):
@@ -104,7 +113,7 @@ class RunStore:
                 self._files[name] = (folder / name).open("ab")
         except OSError as error:
             self.close()
-            raise _unusable(folder, error) from error
+            raise unusable(folder, error) from error
         except StoreError:
             self.close()
             raise
@@ -144,7 +153,7 @@ class RunStore:
             self._append(PREDICTIONS, map(_line_of, records))
             self._append(ERRORS, _errors(records))
         except OSError as error:
-            raise _unusable(self.folder, error) from error
+            raise unusable(self.folder, error) from error
         self.records += records
 
     def finish(self, order: Mapping[tuple[str, int, str], int]) -> None:
@@ -162,29 +171,10 @@ class RunStore:
         self.records = ordered
         try:
             self._files.pop(PREDICTIONS).close()
-            _replace(self.folder / PREDICTIONS, map(_line_of, ordered))
+            replace_lines(self.folder / PREDICTIONS, map(_line_of, ordered))
             self._files[PREDICTIONS] = (self.folder / PREDICTIONS).open("ab")
         except OSError as error:
-            raise _unusable(self.folder, error) from error
-
-    def write(self, name: str, content: Any) -> None:
-        """Write a JSON file of the folder in one step.
-
-        Raises:
-            StoreError: when it cannot be written.
-        """
-        write_json(self.folder / name, content)
-
-    def write_lines(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Write a JSONL file of the folder in one step.
-
-        Raises:
-            StoreError: when it cannot be written.
-        """
-        try:
-            _replace(self.folder / name, lines)
-        except OSError as error:
-            raise _unusable(self.folder, error) from error
+            raise unusable(self.folder, error) from error
 
     def close(self) -> None:
         """Close all files and let other processes in."""
@@ -215,7 +205,7 @@ class RunStore:
 
     def _recover(self, retry: bool) -> None:
         for name in (DECISIONS, CALLS):
-            _cut_half_line(self.folder / name)
+            cut_half_line(self.folder / name)
         path = self.folder / PREDICTIONS
         planned = {
             (r["variant"], r["repeat"], r["sample_id"]): r["units"]
@@ -229,15 +219,15 @@ class RunStore:
             again = retry and any(r.status in TRANSIENT for r in records)
             if len(records) == planned.get(batch) and not again:
                 kept += records
-        content = b"".join(_encoded(_line_of(r)) for r in kept)
+        content = b"".join(encoded(_line_of(r)) for r in kept)
         if path.exists() and path.read_bytes() != content:
-            _replace(path, map(_line_of, kept))
+            replace_lines(path, map(_line_of, kept))
         if (self.folder / ERRORS).exists():
-            _replace(self.folder / ERRORS, _errors(kept))
+            replace_lines(self.folder / ERRORS, _errors(kept))
         self.records = kept
 
     def _append(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
-        content = b"".join(map(_encoded, lines))
+        content = b"".join(map(encoded, lines))
         if content:
             file = self._files[name]
             file.write(content)
@@ -274,7 +264,7 @@ def read_records(folder: Path) -> list[Record]:
     """
     path = folder / PREDICTIONS
     records = []
-    for number, line in _whole_lines(path):
+    for number, line in whole_lines(path):
         try:
             records.append(Record.model_validate_json(line))
         except ValidationError:
@@ -292,34 +282,12 @@ def read_lines(folder: Path, name: str) -> list[dict[str, Any]]:
     """
     path = folder / name
     found = []
-    for number, line in _whole_lines(path):
+    for number, line in whole_lines(path):
         try:
             found.append(json.loads(line))
         except ValueError:
             raise StoreError(f"{path}, line {number} is no JSON: the file is damaged") from None
     return found
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file in one step: a kill leaves the old one or the new one.
-
-    Raises:
-        StoreError: when it cannot be written.
-    """
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        _replace_bytes(path, text.encode("utf-8", "surrogatepass"))
-    except OSError as error:
-        raise _unusable(path.parent, error) from error
-
-
-def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.endswith(b"\n"):
-                yield number, line
 
 
 def _locked(folder: Path) -> IO[bytes]:
@@ -345,14 +313,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _cut_half_line(path: Path) -> None:
-    if not path.exists():
-        return
-    whole = sum(len(line) for _, line in _whole_lines(path))
-    if whole != path.stat().st_size:
-        os.truncate(path, whole)
-
-
 def _line_of(record: Record) -> dict[str, Any]:
     return record.model_dump(mode="json", exclude_none=True)
 
@@ -360,36 +320,3 @@ def _line_of(record: Record) -> dict[str, Any]:
 def _errors(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     keep = {"unit", "variant", "repeat", "task", "sample_id", "row", "status", "error"}
     return (r.model_dump(mode="json", include=keep) for r in records if r.status != OK)
-
-
-def _encoded(line: Mapping[str, Any]) -> bytes:
-    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _replace(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    _replace_bytes(path, b"".join(map(_encoded, lines)))
-
-
-def _replace_bytes(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _unusable(folder: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"cannot write to {folder} ({error.strerror}): all finished units are kept; "
-        "make room or choose another --out, then run the same command again"
-    )
