@@ -451,6 +451,30 @@ async def test_a_second_draft_is_not_streamed_after_the_first(make) -> None:
         assert text == "first draft" and last["decision"].reply.text == ANA
 
 
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        ("Ana, you are right.", ""),
+        ("Ana, that hurts. You are right. Go on.", "Ana, that hurts. "),
+        ("Ana, that hurts. Ben is a narcissist.", "Ana, that hurts. "),
+    ],
+)
+async def test_a_sentence_that_may_not_be_said_is_never_streamed(make, words, seen) -> None:
+    async with LLMServer() as server:
+        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
+        server.queue += [good, Answer(words), Answer(ANA)]
+        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
+        text = ""
+        async for mode, item in compile_graph().astream(
+            given, stream_mode=["messages", "values"], context=Context(policy=make(server))
+        ):
+            if mode == "messages":
+                text += item[0].content
+            else:
+                last = item
+        assert text == seen and last["decision"].reply.text == ANA
+
+
 async def test_usage_of_a_streamed_reply_is_known_or_unknown(make) -> None:
     async with LLMServer() as server:
         server.fill = speaking(speak="yes", targets=["Ana"])

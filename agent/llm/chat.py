@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Final
+from uuid import uuid4
 
 import openai
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
@@ -17,6 +19,33 @@ from agent.llm.errors import UnreadableAnswer
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
+_SENTENCE_END: Final = re.compile(r"[.!?…]+[\"'”’)]*\s+|[。！？]|\n")
+
+Accepts = Callable[[str], bool]
+"""Whether a text may be shown."""
+
+
+class Showing:
+    """A streamed call whose words must pass a check before anybody sees them.
+
+    Args:
+        accepts: whether the text so far may be shown.
+
+    Attributes:
+        whole: the whole text, also what was not shown; None when nothing was streamed.
+    """
+
+    def __init__(self, accepts: Accepts) -> None:
+        self.accepts = accepts
+        self.whole: str | None = None
+
+    def add(self, text: str) -> None:
+        """Add to the whole text."""
+        self.whole = (self.whole or "") + text
+
+
+SHOWS: Final[ContextVar[Showing | None]] = ContextVar("kith_llm_shows", default=None)
+"""Set around a streamed call."""
 
 
 # advice about a method that the ladder chooses by itself
@@ -63,6 +92,38 @@ class ThoughtFilter:
         return shown
 
 
+class SentenceGate:
+    """Lets streamed text out sentence by sentence, as long as it may be shown.
+
+    Args:
+        accepts: whether a text may be shown, asked with all sentences up to now.
+    """
+
+    def __init__(self, accepts: Accepts) -> None:
+        self._accepts = accepts
+        self._shown = ""
+        self._held = ""
+        self._open = True
+
+    def feed(self, piece: str) -> str:
+        """Return the sentences that are complete and may be shown."""
+        self._held += piece
+        ends = list(_SENTENCE_END.finditer(self._held))
+        return self._let(ends[-1].end()) if ends else ""
+
+    def rest(self) -> str:
+        """Return what is left at the end of the text, if it may be shown."""
+        return self._let(len(self._held))
+
+    def _let(self, end: int) -> str:
+        part, self._held = self._held[:end], self._held[end:]
+        self._open = self._open and self._accepts(self._shown + part)
+        if not self._open:
+            return ""
+        self._shown += part
+        return part
+
+
 def _tail(text: str, tag: str) -> int:
     """Return the length of the longest end of ``text`` that may begin ``tag``."""
     lowered = text.lower()
@@ -76,7 +137,7 @@ class CompatibleChat(ChatOpenAI):
     """ChatOpenAI for any compatible server.
 
     Answers keep ``reasoning_content``; a streamed answer loses its think tags before any listener
-    sees a token.
+    sees a token, and listeners see only sentences that pass ``SHOWS``.
     """
 
     def _use_responses_api(self, payload: dict[str, Any]) -> bool:
@@ -101,32 +162,26 @@ class CompatibleChat(ChatOpenAI):
         return result
 
     async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        thoughts = ThoughtFilter()
-        # listeners are told here and not by the base class, which would show them the thoughts
-        async for chunk in super()._astream(messages, stop, None, **kwargs):
-            message = chunk.message
-            info = chunk.generation_info or {}
-            if isinstance(message.content, str):
-                text = thoughts.feed(message.content)
-                if info.get("finish_reason"):
-                    text += thoughts.rest()
-                chunk = ChatGenerationChunk(
-                    message=message.model_copy(update={"content": text}), generation_info=info
-                )
-            if run_manager and chunk.text:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-        if rest := thoughts.rest():
-            last = ChatGenerationChunk(message=AIMessageChunk(content=rest))
-            if run_manager:
-                await run_manager.on_llm_new_token(rest, chunk=last)
-            yield last
+        # whatever is yielded here reaches listeners: the whole text goes another way
+        showing = SHOWS.get(None) or Showing(lambda text: True)
+        thoughts, gate = ThoughtFilter(), SentenceGate(showing.accepts)
+        # one id for all pieces: a listener that met it is not handed the whole text at the end
+        identity = f"run-{uuid4()}"
+        async for chunk in super()._astream(messages, *args, **kwargs):
+            text = thoughts.feed(chunk.text)
+            showing.add(text)
+            yield _with_text(chunk, gate.feed(text), identity)
+        rest = thoughts.rest()
+        showing.add(rest)
+        last = AIMessageChunk(content=gate.feed(rest) + gate.rest(), id=identity)
+        yield ChatGenerationChunk(message=last)
+
+
+def _with_text(chunk: ChatGenerationChunk, text: str, identity: str) -> ChatGenerationChunk:
+    message = chunk.message.model_copy(update={"content": text, "id": identity})
+    return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
 
 
 def _keep_reasoning(message: AIMessage, raw: Mapping[str, Any]) -> None:

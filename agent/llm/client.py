@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from agent.llm import parse as found
 from agent.llm.budget import Budget, UnknownPrice, price_of
 from agent.llm.cache import AnswerCache, Kept, cache_key
+from agent.llm.chat import Accepts
 from agent.llm.errors import FormatRefused, LLMError
 from agent.llm.ladder import (
     PROBE_SCHEMA,
@@ -23,6 +24,14 @@ from agent.llm.ladder import (
     request_body,
     steps_for,
 )
+from agent.llm.outcome import (
+    AnswerFault,
+    checked,
+    quiet,
+    said,
+    status_of,
+    usage_of,
+)
 from agent.llm.record import CallLog, CallRecord, CallStatus, Purpose, current_scope
 from agent.llm.tokens import at_least, looks_cut
 from agent.llm.transport import Backoff, Sent, Transport, Tries, elapsed_ms
@@ -32,22 +41,6 @@ from agent.settings import Settings
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("kith.llm")
 _MORE_ROOM: Final = 2.0
-
-
-class AnswerFault(ValueError):
-    """An answer has the wrong shape. The message names the field and what is wrong with it.
-
-    It goes back to the model in a repair turn, and into an error's message: it must not quote the
-    answer.
-    """
-
-
-class NoBodies(logging.Filter):
-    """Drops the client library's debug lines, which hold whole prompts."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Keep what is no debug line."""
-        return record.levelno > logging.DEBUG
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ class LLMClient:
         self._probing: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._warned = False
         for name in ("openai._base_client", "httpcore", "httpx"):
-            _quiet(logging.getLogger(name))
+            quiet(logging.getLogger(name))
 
     @property
     def base_url(self) -> str:
@@ -161,7 +154,7 @@ class LLMClient:
         *,
         ask: Ask,
         max_tokens: int | None = None,
-        stream: bool = False,
+        shows: Accepts | None = None,
     ) -> str:
         """Ask for words.
 
@@ -169,7 +162,8 @@ class LLMClient:
             messages: the prompt.
             ask: who asks.
             max_tokens: room for the answer; the setting when None.
-            stream: whether listeners of the graph may see the tokens while they come.
+            shows: whether listeners of the graph may see the text so far while it comes, asked
+                sentence by sentence; None shows them nothing.
 
         Raises:
             LLMError: when no words came.
@@ -179,7 +173,7 @@ class LLMClient:
         kept = self._kept(key, ask)
         if kept is not None:
             return str(kept.answer)
-        sent = await self._with_room(messages, {}, ask, "reply", room, stream=stream)
+        sent = await self._with_room(messages, {}, ask, "reply", room, shows=shows)
         words = found.answer_text(sent.message)
         if not words:
             raise LLMError("parse_error", "the model sent an empty answer")
@@ -234,12 +228,12 @@ class LLMClient:
         for again in (False, True):
             if again:
                 turn = fragment("repair", {"fault": fault})
-                said: list[Message] = [("assistant", _said(sent)), ("user", turn)]
+                turns: list[Message] = [("assistant", said(sent)), ("user", turn)]
                 sent = await self._with_room(
-                    [*prompt, *said], body, ask, step.rung, room, purpose="repair"
+                    [*prompt, *turns], body, ask, step.rung, room, purpose="repair"
                 )
             try:
-                answer, value = _checked(sent, check)
+                answer, value = checked(sent, check)
             except AnswerFault as error:
                 fault = str(error)
             else:
@@ -257,10 +251,10 @@ class LLMClient:
         room: int,
         *,
         purpose: Purpose = "first",
-        stream: bool = False,
+        shows: Accepts | None = None,
     ) -> Sent:
         """Call, and call once more with more room when the answer was cut."""
-        sent = await self._call(messages, body, ask, rung, room, purpose=purpose, stream=stream)
+        sent = await self._call(messages, body, ask, rung, room, purpose=purpose, shows=shows)
         if sent.finish_reason == "length":
             room = int(room * _MORE_ROOM)
             sent = await self._call(messages, body, ask, rung, room, purpose="more_room")
@@ -278,7 +272,7 @@ class LLMClient:
         room: int,
         *,
         purpose: Purpose = "first",
-        stream: bool = False,
+        shows: Accepts | None = None,
     ) -> Sent:
         """Send once (retries inside), check what any answer must pass, and record the call."""
         self.budget.check()
@@ -299,11 +293,11 @@ class LLMClient:
                 body,
                 max_tokens=room,
                 seed=self.settings.seed + current_scope().repeat,
-                stream=stream,
+                shows=shows,
                 tries=tries,
             )
             record = self._booked(record, messages, sent, body)
-            status: CallStatus = _status_of(sent)
+            status: CallStatus = status_of(sent)
             record = replace(record, status=status)
         except LLMError as error:
             record = replace(record, status=error.status)
@@ -324,7 +318,7 @@ class LLMClient:
         body: Mapping[str, Any],
     ) -> CallRecord:
         texts = [text for _, text in messages]
-        used = _usage(sent)
+        used = usage_of(sent)
         tokens_in, tokens_out, reasoning = used
         known_in = sum(at_least(t) for t in texts) if tokens_in is None else tokens_in
         known_out = (
@@ -397,12 +391,7 @@ class LLMClient:
 
     def _keep(self, key: str, answer: Any, rung: str, sent: Sent) -> None:
         if self.settings.llm_cache and current_scope().cache:
-            self._cache.put(key, Kept(answer, rung, *_usage(sent)))
-
-
-def _quiet(logger: logging.Logger) -> None:
-    if not any(isinstance(f, NoBodies) for f in logger.filters):
-        logger.addFilter(NoBodies())
+            self._cache.put(key, Kept(answer, rung, *usage_of(sent)))
 
 
 def _shown(step: Step, schema: Mapping[str, Any]) -> str:
@@ -415,48 +404,3 @@ def _shown(step: Step, schema: Mapping[str, Any]) -> str:
 def _with_note(messages: Sequence[Message], note: str) -> list[Message]:
     *before, (role, text) = messages
     return [*before, (role, f"{text}\n\n{note}")]
-
-
-def _said(sent: Sent) -> str:
-    text = found.answer_text(sent.message)
-    if not text and sent.message.tool_calls:
-        text = json.dumps(sent.message.tool_calls[0]["args"], ensure_ascii=False)
-    return text or "(nothing)"
-
-
-def _checked(sent: Sent, check: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
-    """Return the one object of the answer that passes the check."""
-    answers = found.json_answers(sent.message)
-    if not answers:
-        raise AnswerFault("there was no JSON object in the answer")
-    passed: list[tuple[dict[str, Any], T]] = []
-    faults: list[str] = []
-    for answer in answers:
-        try:
-            passed.append((answer, check(answer)))
-        except AnswerFault as error:
-            faults.append(str(error))
-    if len(passed) > 1:
-        raise AnswerFault("there was more than one JSON object in the answer")
-    if not passed:
-        raise AnswerFault(faults[-1])
-    return passed[0]
-
-
-def _status_of(sent: Sent) -> CallStatus:
-    if sent.finish_reason == "content_filter":
-        return "content_filter"
-    if sent.message.additional_kwargs.get("refusal"):
-        return "refused"
-    return "ok"
-
-
-def _usage(sent: Sent) -> tuple[int | None, int | None, int | None]:
-    """Return prompt, answer and reasoning tokens; None where the server did not say."""
-    usage = sent.message.usage_metadata
-    if usage is None:
-        return None, None, None
-    reasoning = (usage.get("output_token_details") or {}).get("reasoning")
-    if not usage.get("input_tokens") and not usage.get("output_tokens"):
-        return None, None, reasoning
-    return usage["input_tokens"], usage["output_tokens"], reasoning

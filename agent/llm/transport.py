@@ -13,7 +13,7 @@ import httpx
 from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
-from agent.llm.chat import CompatibleChat
+from agent.llm.chat import SHOWS, Accepts, CompatibleChat, Showing
 from agent.llm.errors import Fault, FormatRefused, LLMError, classify
 from agent.llm.ladder import CapabilityStore
 from agent.llm.limits import slot
@@ -106,7 +106,7 @@ class Transport:
         *,
         max_tokens: int,
         seed: int,
-        stream: bool,
+        shows: Accepts | None,
         tries: Tries,
     ) -> Sent:
         """Send one request and return its answer.
@@ -117,7 +117,7 @@ class Transport:
             body: what the step of the ladder adds.
             max_tokens: room for the answer.
             seed: sent along.
-            stream: whether a listener of the graph may see the tokens.
+            shows: whether listeners of the graph may see the text so far; None: never.
             tries: counts the retries.
 
         Raises:
@@ -130,7 +130,7 @@ class Transport:
             sent = {k: v for k, v in wanted.items() if k not in dropped}
             extra = {**sent, **body, **self._settings.extra_body}
             try:
-                message = await self._once(model, messages, extra, dropped, stream)
+                message = await self._once(model, messages, extra, dropped, shows)
             except Exception as error:
                 fault = classify(error, _OPTIONAL - dropped)
                 if fault is None:
@@ -143,6 +143,9 @@ class Transport:
                 self._drop(model, str(fault.parameter))
                 continue
             await self._pause_or_fail(fault, body, tries)
+            if fault.code is None:
+                # some of it may have been shown already: a second start must not be
+                shows = None
 
     async def _pause_or_fail(self, fault: Fault, body: Mapping[str, Any], tries: Tries) -> None:
         # a server that breaks on a format tends to answer 500 for ever: one more try is enough
@@ -177,6 +180,25 @@ class Transport:
         return wanted
 
     async def _once(
+        self,
+        model: str,
+        messages: Sequence[Message],
+        extra: Mapping[str, Any],
+        dropped: frozenset[str],
+        shows: Accepts | None,
+    ) -> AIMessage:
+        showing = Showing(shows) if shows is not None else None
+        token = SHOWS.set(showing)
+        try:
+            stream = showing is not None
+            answer = await self._invoke(model, messages, extra, dropped, stream)
+        finally:
+            SHOWS.reset(token)
+        if showing is not None and showing.whole is not None:
+            return answer.model_copy(update={"content": showing.whole})
+        return answer
+
+    async def _invoke(
         self,
         model: str,
         messages: Sequence[Message],

@@ -49,11 +49,17 @@ def faults_of(text: str, view: View, target: str) -> tuple[str, ...]:
         view: the conversation it answers.
         target: the participant or the group it has to be addressed to.
     """
+    found = list(shown_faults(text, view))
+    if fault := _address_fault(text, view, target):
+        found.append(fault)
+    return tuple(found)
+
+
+def shown_faults(text: str, view: View) -> tuple[str, ...]:
+    """Return the faults that already the beginning of a reply can have."""
     found: list[str] = []
     if at_least(text) > MOST_WORDS:
         found.append(f"it is longer than {MOST_WORDS} words")
-    if fault := _address_fault(text, view, target):
-        found.append(fault)
     if _diagnoses(text, view):
         found.append("it names an illness or judges a character")
     if _takes_sides(text, view):

@@ -13,7 +13,7 @@ from agent.decision import Ranked, Ranking, Reply, Timing
 from agent.llm import Ask, LLMClient, LLMError
 from agent.policies.base import Policy, PolicyError, Task, View
 from agent.policies.llm.answer import empty_reading, reading_of
-from agent.policies.llm.check import faults_of, tidied
+from agent.policies.llm.check import faults_of, shown_faults, tidied
 from agent.policies.llm.gate import nothing_to_read
 from agent.policies.llm.picture import estimates_text
 from agent.policies.llm.prompting import Prepared, Variant, prepare_reading, prepare_reply
@@ -138,12 +138,16 @@ class LLMPolicy:
             PolicyError: when there are no words to send and no fallback.
         """
         messages = prepare_reply(self.variant, view, target, strategy, room=self._room())
+
+        def sayable(so_far: str) -> bool:
+            return not shown_faults(so_far, view)
+
         stream = self.client.settings.llm_stream
         problem: PolicyError | None = None
         for last in (False, True):
             try:
                 # a second draft is never streamed: its words would follow the first one's
-                text = await self._words(messages, stream=stream and not last)
+                text = await self._words(messages, sayable if stream and not last else None)
             except PolicyError as error:
                 problem = error
                 break
@@ -158,11 +162,11 @@ class LLMPolicy:
             raise problem or PolicyError("parse_error", "no reply")
         return await self._fallback(view, reading, target, strategy)
 
-    async def _words(self, messages: Sequence[Message], *, stream: bool) -> str:
+    async def _words(self, messages: Sequence[Message], shows: Callable[[str], bool] | None) -> str:
         ask = Ask(node="reply", policy=self.name)
         try:
             text = await self.client.text(
-                messages, ask=ask, max_tokens=self._reply_tokens(), stream=stream
+                messages, ask=ask, max_tokens=self._reply_tokens(), shows=shows
             )
         except LLMError as error:
             raise PolicyError(error.status, str(error)) from None
