@@ -35,6 +35,13 @@ pytest:
 bench: setup ## speed of the replay and of a live turn, as ratios
 	@$(PY) scripts/bench.py
 
+bench-llm: setup ## speed of the LLM replay on a local mock server, as a ratio
+	@$(PY) scripts/bench_llm.py
+
+test-llm: setup ## tests against real model servers on loopback (fetches 130 MB; SECOND=1 builds a second one)
+	@export KITH_TEST_LLM="$${KITH_TEST_LLM:-$$HOME/.cache/kith/test-llm}"; \
+	SECOND=$(SECOND) scripts/test_llm_setup.sh && $(PY) -m pytest -m llm tests/test_llm_real.py
+
 train: setup ## fit the shipped heads again (needs the RESCUE data, KITH_RESCUE)
 	@$(PY) -m agent.train --split train --out agent/weights
 

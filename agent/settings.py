@@ -92,10 +92,10 @@ class Settings(BaseSettings):
         description="JSON object added to every model request, e.g. to switch thinking off.",
     )
     price_input: float | None = Field(
-        default=None, ge=0, description="USD per million prompt tokens; None: the price table."
+        default=None, ge=0, description="USD per million prompt tokens; a USD budget needs it."
     )
     price_output: float | None = Field(
-        default=None, ge=0, description="USD per million answer tokens; None: the price table."
+        default=None, ge=0, description="USD per million answer tokens; a USD budget needs it."
     )
     budget_tokens: int | None = Field(
         default=None, ge=1, description="Tokens after which no model call is made any more."

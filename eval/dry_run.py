@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.table import Table
 
-from agent.llm.budget import price_of, price_table_date
+from agent.llm.budget import price_of
 from agent.rescue.turns import turns_of
 from eval.plan import Plan, uses_llm
 from eval.points import Point
@@ -66,14 +66,13 @@ def estimates(plan: Plan, judge: bool) -> dict[str, Estimate]:
         calls, tokens_in, tokens_out = 0, 0, 0
         if uses_llm(variant.policy):
             calls, tokens_in, tokens_out = points, tokens, points * ANSWER_TOKENS
-        usd: float | None = _usd(plan, plan.settings.model, tokens_in, tokens_out)
+        usd: float | None = _usd(plan, tokens_in, tokens_out)
         if judge:
             n = units["er"] + units["vp"]
             calls += n
             tokens_in += n * JUDGE_TOKENS_IN
             tokens_out += n * JUDGE_TOKENS_OUT
-            model = plan.settings.judge_model or plan.settings.model
-            more = _usd(plan, model, n * JUDGE_TOKENS_IN, n * JUDGE_TOKENS_OUT)
+            more = _usd(plan, n * JUDGE_TOKENS_IN, n * JUDGE_TOKENS_OUT)
             usd = None if usd is None or more is None else usd + more
         found[variant.name] = Estimate(
             {task: n * repeats for task, n in units.items()},
@@ -91,7 +90,7 @@ def dry_run_table(plan: Plan, judge: bool) -> Table:
     table = Table(
         title=f"dry run: {len(plan.samples)} samples, nothing is asked and nothing written",
         caption=f"tokens by length, {CHARACTERS_A_TOKEN} characters each; "
-        f"prices of {price_table_date()}; retries and repair turns come on top",
+        "prices from KITH_PRICE_INPUT and KITH_PRICE_OUTPUT; retries and repair turns come on top",
         title_justify="left",
         caption_justify="left",
     )
@@ -129,12 +128,8 @@ def _prompt_tokens() -> int:
     return size // (2 * CHARACTERS_A_TOKEN)
 
 
-def _usd(plan: Plan, model: str, tokens_in: int, tokens_out: int) -> float | None:
+def _usd(plan: Plan, tokens_in: int, tokens_out: int) -> float | None:
     if tokens_in == 0:
         return 0.0
-    given = (
-        getattr(plan.settings, "price_input", None),
-        getattr(plan.settings, "price_output", None),
-    )
-    price = price_of(model, *given)
+    price = price_of(plan.settings.price_input, plan.settings.price_output)
     return None if price is None else price.cost(tokens_in, tokens_out)

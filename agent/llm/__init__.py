@@ -1,6 +1,6 @@
 """The only place that talks to model servers (any that speak OpenAI's chat completions)."""
 
-from agent.llm.budget import Budget, Price, UnknownPrice, price_table_date
+from agent.llm.budget import Budget, Price, UnknownPrice
 from agent.llm.client import Ask, LLMClient
 from agent.llm.errors import LLMError
 from agent.llm.outcome import AnswerFault
@@ -21,6 +21,5 @@ __all__ = [
     "Price",
     "Scope",
     "UnknownPrice",
-    "price_table_date",
     "scope",
 ]

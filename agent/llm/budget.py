@@ -1,18 +1,14 @@
-"""Token and money budgets, and the price table."""
+"""Token and money budgets, and prices."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from agent.llm.errors import LLMError
 
 
 class UnknownPrice(ValueError):
-    """A money budget was set for a model whose price is not known."""
+    """A money budget was set, but no price."""
 
 
 @dataclass(frozen=True)
@@ -27,24 +23,14 @@ class Price:
         return (tokens_in * self.input + tokens_out * self.output) / 1e6
 
 
-@cache
-def _table() -> dict[str, Any]:
-    text = files("agent.llm").joinpath("prices.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+def price_of(given_in: float | None, given_out: float | None) -> Price | None:
+    """Return the price the settings name, or None.
 
-
-def price_table_date() -> str:
-    """Return the date the price table was last checked."""
-    return str(_table()["checked"])
-
-
-def price_of(model: str, given_in: float | None, given_out: float | None) -> Price | None:
-    """Return the model's price: as given, else from the table, else None."""
-    if given_in is not None and given_out is not None:
-        return Price(given_in, given_out)
-    row = _table()["usd_per_million_tokens"].get(model)
-    return Price(row["input"], row["output"]) if row else None
+    Vendors change their prices, so none ships with the project.
+    """
+    if given_in is None or given_out is None:
+        return None
+    return Price(given_in, given_out)
 
 
 @dataclass

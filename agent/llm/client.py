@@ -85,7 +85,7 @@ class LLMClient:
         self.model = model or settings.model
         self.log = log or CallLog()
         self.budget = budget or Budget(settings.budget_tokens, settings.budget_usd)
-        self.price = price_of(self.model, settings.price_input, settings.price_output)
+        self.price = price_of(settings.price_input, settings.price_output)
         if self.budget.usd is not None and self.price is None:
             raise UnknownPrice(
                 f"no price is known for model {self.model!r}: a budget in USD needs "
