@@ -21,7 +21,7 @@ def write_json(path: Path, content: Any) -> None:
     """
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        _replace_bytes(path, text.encode("utf-8", "surrogatepass"))
+        replace_bytes(path, text.encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise unusable(path.parent, error) from error
 
@@ -85,10 +85,15 @@ def replace_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     Raises:
         OSError: when it cannot be written.
     """
-    _replace_bytes(path, b"".join(map(encoded, lines)))
+    replace_bytes(path, b"".join(map(encoded, lines)))
 
 
-def _replace_bytes(path: Path, content: bytes) -> None:
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Write a file in one step: a kill leaves the old one or the new one.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:

@@ -15,6 +15,7 @@ from eval.assess import assess
 from eval.cost import cost_line, costs
 from eval.data.locate import DataSource
 from eval.references import published
+from eval.report import write_report
 from eval.session import score_folder
 from eval.store import CALLS, read_lines, read_manifest
 from eval.table import (
@@ -77,6 +78,9 @@ def finish(
     metrics, found = score_folder(folder, done.scores, done.labels)
     manifest = read_manifest(folder)
     show(metrics, found, manifest, console)
+    samples = source.dataset.samples if source is not None else ()
+    if wanted.report:
+        write_report(folder, metrics, found, samples, wanted.text)
     for name, entry in costs(read_lines(folder, CALLS)).items():
         console.print(cost_line(name, entry), style="dim", markup=False, highlight=False)
     console.print(f"written to {folder}", markup=False, highlight=False, soft_wrap=True)

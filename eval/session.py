@@ -15,6 +15,7 @@ from eval.points import Point, Unit, unit_id
 from eval.references import reference_records
 from eval.runner import Record, Replayer
 from eval.scoring import ReadingScores, score
+from eval.slices import FACTS, facts_of
 from eval.statistics import statistics
 from eval.stats import RESAMPLES
 from eval.store import RunStore, read_lines, read_manifest, read_records, write_json, write_jsonl
@@ -36,6 +37,7 @@ async def carry_out(plan: Plan, store: RunStore, progress: Progress | None = Non
     """
     lines = [r.model_dump(mode="json", exclude_none=True) for r in await _lines(plan)]
     write_jsonl(store.folder / REFERENCES, lines)
+    write_json(store.folder / FACTS, facts_of(plan.samples))
     waiting: dict[tuple[str, int], list[tuple[Point, ...]]] = defaultdict(list)
     done = store.done
     for batch, points, _ in plan.batches():
