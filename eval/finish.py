@@ -15,9 +15,10 @@ from eval.assess import assess
 from eval.cost import cost_line, costs
 from eval.data.locate import DataSource
 from eval.references import published
-from eval.report import write_report
+from eval.report import facts_in, write_report
 from eval.session import score_folder
-from eval.store import CALLS, read_lines, read_manifest
+from eval.slices import all_slices
+from eval.store import CALLS, read_lines, read_manifest, read_records
 from eval.table import (
     FURTHER,
     LEGEND,
@@ -81,6 +82,8 @@ def finish(
     samples = source.dataset.samples if source is not None else ()
     if wanted.report:
         write_report(folder, metrics, found, samples, wanted.text)
+    if wanted.xlsx:
+        _spreadsheet(folder, metrics, found, manifest, wanted.text)
     for name, entry in costs(read_lines(folder, CALLS)).items():
         console.print(cost_line(name, entry), style="dim", markup=False, highlight=False)
     console.print(f"written to {folder}", markup=False, highlight=False, soft_wrap=True)
@@ -94,6 +97,21 @@ def finish(
             highlight=False,
         )
     return max(worst_rate(found, console), done.failure_rate)
+
+
+def _spreadsheet(
+    folder: Path,
+    metrics: Mapping[str, Any],
+    found: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    with_text: bool,
+) -> None:
+    # imported here: few ask for it
+    from eval.spreadsheet import write_spreadsheet
+
+    records = read_records(folder)
+    sliced = all_slices(records, facts_in(folder))
+    write_spreadsheet(folder, metrics, found, sliced, manifest, records, with_text)
 
 
 def show(

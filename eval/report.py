@@ -76,7 +76,7 @@ def write_report(
         StoreError: when the folder cannot be read or written.
     """
     records = read_records(folder)
-    found = all_slices(records, _facts(folder))
+    found = all_slices(records, facts_in(folder))
     write_json(folder / SLICES, found)
     material = Material(
         read_manifest(folder), metrics, statistics, found, costs(read_lines(folder, CALLS))
@@ -152,7 +152,12 @@ def _asset(name: str) -> str:
     return files("eval").joinpath("web", name).read_text(encoding="utf-8")
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def facts_in(folder: Path) -> dict[str, Any]:
+    """Return what the slices need to know of each sample of a run.
+
+    Raises:
+        StoreError: when the folder does not hold it.
+    """
     path = folder / FACTS
     try:
         loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

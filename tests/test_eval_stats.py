@@ -175,21 +175,34 @@ def test_differences_are_of_the_shared_units_and_change_sign() -> None:
 
 
 def test_a_paired_interval_is_narrower_than_two_separate_ones() -> None:
-    shared = make_records("a", skill=0.5)
-    better = [r.model_copy(update={"variant": "b"}) for r in shared]
-    changed = 0
-    for place, record in enumerate(better):
-        if record.task == "rpp" and record.status == "ok" and record.ranking[0] != record.gold:
-            better[place] = record.model_copy(update={"ranking": [record.gold]})
-            changed += 1
-            if changed == 5:
-                break
-    tables = unit_tables([*shared, *better])
+    """Couples differ much, the two variants little: only the paired interval can tell."""
+    draw = random.Random(1)
+    records = []
+    for group in range(30):
+        ease = draw.random()
+        for turn in range(20):
+            right = draw.random() < ease
+            for variant in "ab":
+                answer = "x" if right or (variant == "b" and turn == 0) else "y"
+                records.append(
+                    Record(
+                        unit=f"{group}/{turn}",
+                        task="rpp",
+                        sample_id=str(group),
+                        row=turn + 1,
+                        variant=variant,
+                        scenario="couple",
+                        group=str(group),
+                        gold="x",
+                        ranking=[answer],
+                    )
+                )
+    tables = unit_tables(records)
     found = difference(tables["a"]["rpp"], tables["b"]["rpp"], "recall_at_1")
     alone = [intervals(tables[v]["rpp"])["recall_at_1"] for v in "ab"]
-    assert found is not None and found.value > 0 and found.low >= 0
-    widths = [i.high - i.low for i in alone]  # type: ignore[operator]
-    assert found.high - found.low < min(widths)
+    assert found is not None and 0 < found.low < found.value
+    assert alone[0].high > alone[1].low  # type: ignore[operator]
+    assert found.p < 0.05
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 5), (8, 8), (3, 12)])
