@@ -130,18 +130,22 @@ class Watched:
         self.url = url
         self.external: list[str] = []
         self.errors: list[str] = []
+        self.session = ""
 
     async def page(self) -> Any:
         page = await self.context.new_page()
         page.set_default_timeout(WAIT)
         own = (self.url, self.url.replace("http", "ws"), "data:", "blob:")
-        page.on(
-            "request",
-            lambda r: None if r.url.startswith(own) else self.external.append(r.url),
-        )
+        page.on("request", lambda r: self._request(r, own))
         page.on("pageerror", lambda e: self.errors.append(str(e)))
         page.on("console", self._console)
         return page
+
+    def _request(self, request: Any, own: tuple[str, ...]) -> None:
+        if not request.url.startswith(own):
+            self.external.append(request.url)
+        elif request.url.endswith("/set-session-cookie"):
+            self.session = request.post_data_json["session_id"]
 
     def _console(self, message: Any) -> None:
         # a refused page is answered with an error status, which Chromium writes to the console

@@ -151,6 +151,18 @@ async def test_from_the_first_page_into_the_room_and_a_link_for_the_other(tmp_pa
     await desk.close()
 
 
+async def test_help_by_country_and_never_a_guessed_number(tmp_path) -> None:
+    desk = desk_for(tmp_path, Steady())
+    async with browser(desk) as one:
+        page = (await one.get("/help", headers={"accept-language": "en-GB,en;q=0.9"})).text
+        assert "116 123" in page and 'href="tel:999"' in page and "988" not in page
+        page = (await one.get("/help", headers={"accept-language": "en-US,en;q=0.9"})).text
+        assert "988" not in page and "findahelpline.com" in page and "local emergency" in page
+        page = (await one.get("/help?country=<script>")).text
+        assert "<script>" not in page.split("</head>")[1] and "findahelpline.com" in page
+    await desk.close()
+
+
 async def test_a_shared_screen_and_a_demo(tmp_path) -> None:
     desk = desk_for(tmp_path, Steady())
     await desk.engine.start()

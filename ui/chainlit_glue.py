@@ -33,8 +33,8 @@ from agent.labels import THERAPIST
 from ui.export import plain
 from ui.inputs import AGENT_NAME
 from ui.links import Member
+from ui.records import Line
 from ui.room import Event, Room
-from ui.store import Line
 
 PANEL: Final = "KithRelations"
 WORDS_PER_SECOND: Final = 22.0

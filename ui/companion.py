@@ -12,8 +12,8 @@ from agent.context import Request
 from agent.decision import Decision
 from agent.labels import THERAPIST
 from ui.engine import Engine, is_transient
+from ui.records import Correction, DecisionRow, Line
 from ui.room import Event, Room
-from ui.store import Correction, DecisionRow, Line
 from ui.talk import Talk
 
 log = logging.getLogger("kith.room")

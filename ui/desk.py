@@ -15,12 +15,13 @@ from ui.companion import SETTLE_SECONDS, Companion
 from ui.engine import Engine, Maker
 from ui.hall import Hall
 from ui.inputs import Refused
-from ui.launch import auth_secret
+from ui.launch import auth_secret, make_private
 from ui.links import Links, Member
 from ui.panel import decision_view, panel_view, variant_view
 from ui.playback import Player, scripts
+from ui.records import DecisionRow
 from ui.room import Room
-from ui.store import DecisionRow, Store
+from ui.store import Store
 
 log = logging.getLogger("kith.room")
 DAY_SECONDS = 86400.0
@@ -41,6 +42,7 @@ class Desk:
         self, settings: Settings, make: Maker = make_policy, settle: float = SETTLE_SECONDS
     ) -> None:
         self.settings = settings
+        make_private(settings.data_dir)
         self.store = Store(settings.data_dir / "rooms.sqlite")
         self.engine = Engine(settings, settings.data_dir / "checkpoints.sqlite", make)
         self.settle = settle

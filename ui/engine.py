@@ -18,7 +18,7 @@ from agent.graph import compile_graph, serializer
 from agent.hooks import DecisionLog, Hooks
 from agent.policies import POLICY_NAMES, Policy, make_policy
 from agent.settings import Settings
-from ui.store import RoomInfo
+from ui.records import RoomInfo
 
 RETRY_SECONDS: Final = 30.0
 """How long the main policy is left alone after it failed."""

@@ -12,8 +12,8 @@ from agent.labels import GROUP_LABEL, THERAPIST
 from ui.companion import Companion
 from ui.inputs import AGENT_NAME
 from ui.panel import headline
+from ui.records import Line
 from ui.room import Room
-from ui.store import Line
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 

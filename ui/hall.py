@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from agent.labels import SCENARIOS, Scenario
 from ui.inputs import Refused
+from ui.records import Mode
 from ui.room import MOST_ROOMS, Listener, Room, new_room_info
-from ui.store import Mode, Store
+from ui.store import Store
 
 
 class Hall:

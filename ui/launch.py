@@ -43,6 +43,16 @@ def _remove_leftovers(folder: Path) -> None:
         shutil.rmtree(config.parent)
 
 
+def make_private(folder: Path) -> None:
+    """Make the data folder, for its owner alone: it holds what people said.
+
+    Raises:
+        OSError: when it cannot be made, or belongs to somebody else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
 def auth_secret(settings: Settings) -> str:
     """Return the secret that signs links and cookies; make and keep one when none is set.
 
@@ -52,7 +62,7 @@ def auth_secret(settings: Settings) -> str:
     if settings.auth_secret is not None:
         return settings.auth_secret.get_secret_value()
     file = settings.data_dir / SECRET_FILE
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    make_private(settings.data_dir)
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

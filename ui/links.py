@@ -79,4 +79,4 @@ def _member(value: object) -> Member:
 def qr_svg(url: str) -> str:
     """Return the link as an inline SVG code, dark on light whatever the theme."""
     code = segno.make(url, error="m")
-    return str(code.svg_inline(scale=5, border=2, dark="#1f2a2e", light="#ffffff"))
+    return str(code.svg_inline(border=3, dark="#1f2a2e", light="#ffffff", omitsize=True))

@@ -12,8 +12,8 @@ from typing import Final
 from ui.inputs import AGES, ROLES
 from ui.links import qr_svg
 from ui.playback import Script
+from ui.records import Person
 from ui.room import MOST_PEOPLE, Room
-from ui.store import Person
 
 NEUTRAL_PAGE: Final = "https://www.wikipedia.org/"
 """Where the quick exit leads: a page that tells nothing about where somebody was."""
@@ -39,7 +39,8 @@ _SHELL: Final = """<!doctype html>
 """
 
 
-def _page(title: str, body: str) -> str:
+def page(title: str, body: str) -> str:
+    """Return a whole page around a body of safe HTML."""
     return _SHELL.format(title=_(title), body=body, neutral=NEUTRAL_PAGE)
 
 
@@ -87,7 +88,7 @@ emergencies: <a href="/help">urgent help is here</a>.</p></section>
 <p>Watch one of the written conversations play, with Kith listening live.</p>
 <a class="button quiet" href="/demo">Choose a conversation</a></section>
 </div>"""
-    return _page("Kith: a room to talk in", body)
+    return page("Kith: a room to talk in", body)
 
 
 def _way(scenario: str, title: str, text: str) -> str:
@@ -109,7 +110,7 @@ def start(scenario: str, together: bool, error: str = "") -> str:
 <form method="post" action="/start/{scenario}{"?together=1" if together else ""}">
 {fields}<button class="button">Go on</button></form>
 """
-    return _page("Kith: make a room", body)
+    return page("Kith: make a room", body)
 
 
 def consent(name: str, action: str, *, together: bool, error: str = "") -> str:
@@ -143,7 +144,7 @@ or pressing Escape three times, takes you to another page at once.</li>
 <form method="post" action="{_(action)}"><label class="check"><input type="checkbox" name="agree"
 value="yes" required> {agree}</label>
 <button class="button">Enter the room</button></form>"""
-    return _page("Kith: before you start", body)
+    return page("Kith: before you start", body)
 
 
 def people(room: Room, me: str, links: dict[str, str], *, local: bool, error: str = "") -> str:
@@ -167,7 +168,7 @@ def people(room: Room, me: str, links: dict[str, str], *, local: bool, error: st
     form = "" if room.info.mode == "demo" else _invite_form(room)
     body = f"""<h1>People</h1>{where}{note}{_error(error)}
 <ul class="people">{rows}</ul>{form}<p><a class="button quiet" href="/">Back to the room</a></p>"""
-    return _page("Kith: people", body)
+    return page("Kith: people", body)
 
 
 def _person(person: Person, me: str, link: str, room: Room) -> str:
@@ -215,7 +216,7 @@ def leave(room: Room, error: str = "") -> str:
 <form method="post" action="/leave"><input type="hidden" name="how" value="leave">
 <button class="button">Leave, and keep what was said</button></form>{everything}</section>
 <p><a href="/">Back to the room</a></p>"""
-    return _page("Kith: leaving", body)
+    return page("Kith: leaving", body)
 
 
 def demos(scripts: Iterable[Script], error: str = "") -> str:
@@ -228,7 +229,7 @@ def demos(scripts: Iterable[Script], error: str = "") -> str:
     body = f"""<h1>Demo conversations</h1>
 <p>The people are invented and their lines are written. Kith is live: it reads along and takes the
 helper’s chair.</p>{_error(error)}{"".join(parts)}"""
-    return _page("Kith: demo conversations", body)
+    return page("Kith: demo conversations", body)
 
 
 def _demo(script: Script) -> str:
@@ -238,22 +239,8 @@ def _demo(script: Script) -> str:
 <button class="button quiet">Play it</button></form></li>"""
 
 
-def help_page() -> str:
-    """Return where to turn in an emergency; says nothing that depends on where one lives."""
-    body = """<h1>Urgent help</h1>
-<p class="lead">If you or somebody near you is in danger now, call your local emergency number: 112
-in most of Europe and from most mobile phones, 999 in the UK, 911 in North America, 000 in
-Australia.</p>
-<p>If you think about ending your life, or somebody hurts or controls you, people are there to talk,
-now and in your language. <a href="https://findahelpline.com" rel="noreferrer">Find A Helpline</a>
-lists free lines by country.</p>
-<p>If it is not safe to be seen on this page, use <strong>Leave quickly</strong> or press Escape
-three times.</p><p><a href="/">Back</a></p>"""
-    return _page("Kith: urgent help", body)
-
-
 def refused(title: str, text: str) -> str:
     """Return a page that says why not, and what to do."""
     body = f"""<h1>{_(title)}</h1><p class="lead">{_(text)}</p>
 <p><a class="button quiet" href="/">To the start</a></p>"""
-    return _page(f"Kith: {title}", body)
+    return page(f"Kith: {title}", body)

@@ -14,8 +14,8 @@ from agent.labels import GROUP_LABEL, THERAPIST, Scenario, definitions
 from agent.state import RelationalState, Stance
 from ui.companion import Companion
 from ui.inputs import AGENT_NAME
+from ui.records import DecisionRow, Line, Person
 from ui.room import Room
-from ui.store import DecisionRow, Line, Person
 
 GROUP_WORD: Final = {"couple": "both of you", "family": "all of you"}
 FAINT: Final = 0.05

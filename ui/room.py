@@ -16,7 +16,8 @@ from typing import Final, Literal, Protocol
 
 from agent.labels import GROUP_LABEL, STRATEGIES, THERAPIST, Scenario
 from ui.inputs import Refused, clean_age, clean_line, clean_name, clean_role
-from ui.store import Line, Mode, Person, RoomInfo, Store
+from ui.records import Line, Mode, Person, RoomInfo
+from ui.store import Store
 
 MOST_PEOPLE: Final = 8
 MOST_ROOMS: Final = 50

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
 from ui import export, pages
 from ui.desk import Desk
+from ui.help_page import help_page
 from ui.inputs import Refused
 from ui.links import COOKIE, COOKIE_DAYS, LinkRefused, Member
 from ui.playback import scripts
@@ -255,8 +256,9 @@ def make_router(
         return enter(request, room, person, "/")
 
     @router.get("/help")
-    async def urgent_help() -> Response:
-        return HTMLResponse(pages.help_page())
+    async def urgent_help(request: Request, country: str | None = None) -> Response:
+        locale = request.headers.get("accept-language")
+        return HTMLResponse(help_page(country, desk.settings.country, locale))
 
     return router
 

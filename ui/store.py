@@ -12,15 +12,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from agent.labels import Scenario
+from ui.records import Correction, DecisionRow, Line, Person, RoomInfo
 
 T = TypeVar("T")
-Mode = Literal["shared", "hot_seat", "demo"]
-
 BUSY_MS: Final = 10_000
 
 _SCHEMA: Final = """
@@ -53,109 +50,6 @@ CREATE TRIGGER IF NOT EXISTS lines_append_only BEFORE UPDATE ON lines
   WHEN NEW.text <> '' OR NEW.erased IS NULL OR NEW.seq <> OLD.seq OR NEW.speaker <> OLD.speaker
   BEGIN SELECT RAISE(ABORT, 'the transcript only grows; a line can be erased, never changed'); END;
 """
-
-
-@dataclass(frozen=True)
-class RoomInfo:
-    """A room's settings.
-
-    Attributes:
-        id: unguessable.
-        scenario: couple or family.
-        mode: ``shared`` (a browser each), ``hot_seat`` (one browser plays all) or ``demo``.
-        talk: talkativeness 0 to 1, None for the policy's own.
-        strategies_off: what the agent may not do here.
-        paused: the agent does not read or speak.
-        generation: counts the rebuilds of the graph's threads.
-        script: id of the demo conversation that is played.
-        position: rows of the script played so far.
-    """
-
-    id: str
-    scenario: Scenario
-    mode: Mode
-    created: float
-    touched: float
-    talk: float | None = None
-    strategies_off: tuple[str, ...] = ()
-    paused: bool = False
-    generation: int = 0
-    script: str = ""
-    position: int = 0
-
-
-@dataclass(frozen=True)
-class Person:
-    """Somebody in a room. ``consented`` and ``gone`` are times, or None."""
-
-    id: str
-    name: str
-    role: str
-    age: str
-    colour: int
-    consented: float | None = None
-    gone: float | None = None
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the transcript.
-
-    Attributes:
-        seq: order within the room, never shown to anybody.
-        key: unguessable id that clients see.
-        visible_to: None for everybody, else names.
-        erased: when its speaker took it back (the text is then gone), or None.
-    """
-
-    seq: int
-    key: str
-    speaker: str
-    text: str
-    at: float
-    addressees: tuple[str, ...] = ()
-    given: bool = False
-    visible_to: tuple[str, ...] | None = None
-    erased: float | None = None
-
-    def visible(self, viewer: str | None) -> bool:
-        """Whether ``viewer`` may see it; None asks for what everybody may see."""
-        return self.visible_to is None or (viewer is not None and viewer in self.visible_to)
-
-
-@dataclass(frozen=True)
-class DecisionRow:
-    """A stored decision record (JSON) with the line it followed and the reply it led to."""
-
-    id: int
-    viewer: str | None
-    seq: int
-    reply: int | None
-    record: str
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A belief that somebody marked as wrong.
-
-    Attributes:
-        kind: ``emotion`` or ``viewpoint``.
-        person: whose emotion, or whose viewpoint.
-        other: whom the viewpoint is about, else "".
-        evidence: ``seq`` of the lines that may not found it again.
-    """
-
-    kind: Literal["emotion", "viewpoint"]
-    person: str
-    other: str
-    evidence: tuple[int, ...]
-
-    @property
-    def key(self) -> str:
-        """The belief's key in ``RelationalState.rejected``."""
-        if self.kind == "emotion":
-            return f"emotion:{self.person}"
-        return f"viewpoint:{self.person}>{self.other}"
 
 
 class Store:

@@ -16,8 +16,8 @@ from agent.policies import Policy
 from agent.state import RelationalState
 from agent.update import initial_state, reject_emotion, reject_viewpoint
 from ui.engine import Engine
+from ui.records import Correction, Line
 from ui.room import Room
-from ui.store import Correction, Line
 
 
 class Talk:

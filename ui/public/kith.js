@@ -104,7 +104,8 @@
       el("span", { class: "name", dir: "auto" }, line.name),
       to.length ? el("span", { class: "to", dir: "auto" }, "to " + to.join(", ")) : null,
       line.private ? el("span", { class: "lock" }, "only you and Kith see this") : null,
-      el("time", {}, time))
+      el("time", {}, time),
+      line.agent ? null : tools(line))
   }
 
   function tools(line) {
@@ -148,7 +149,7 @@
     outer.toggleAttribute("data-private", line.private)
     outer.style.setProperty("--who", line.colour == null ? "var(--k-teal)" : `var(--c${line.colour})`)
     step.parentElement.insertBefore(label(line), step)
-    step.parentElement.append(tools(line))
+    if (line.agent) step.parentElement.append(tools(line))
     const box = scroller()
     if (box && box.scrollHeight - box.clientHeight - box.scrollTop < 240) box.scrollTop = box.scrollHeight
   }

@@ -12,11 +12,11 @@ const KIND = {
   neutral: { word: "has no clear stance towards", colour: "var(--k-soft)", dash: "1 6" },
 }
 
-function Where({ keys }) {
+function Where({ keys, text = "Show where" }) {
   if (!keys || !keys.length) return null
   return (
     <button type="button" className="kr-where" onClick={() => kith().show(keys)}>
-      Show where
+      {text}
     </button>
   )
 }
@@ -35,7 +35,7 @@ function positions(people, w, h) {
   const n = people.length, cx = w / 2, cy = h / 2
   if (n === 1) return [[cx, cy]]
   if (n === 2) return [[w * 0.22, cy], [w * 0.78, cy]]
-  const rx = w * 0.35, ry = h * 0.34
+  const rx = w * 0.36, ry = h * 0.33
   return people.map((_, i) => {
     const a = (2 * Math.PI * i) / n - Math.PI / 2
     return [cx + rx * Math.cos(a), cy + ry * Math.sin(a)]
@@ -45,14 +45,16 @@ function positions(people, w, h) {
 function Arrow({ from, to, stance, r, chosen, onChoose }) {
   const [x1, y1] = from, [x2, y2] = to
   const dx = x2 - x1, dy = y2 - y1, d = Math.hypot(dx, dy) || 1
-  const ux = dx / d, uy = dy / d, bend = Math.min(34, d * 0.16)
-  const mx = (x1 + x2) / 2 - uy * bend * 2, my = (y1 + y2) / 2 + ux * bend * 2
-  const start = [x1 + ux * (r + 3) - uy * 9, y1 + uy * (r + 3) + ux * 9]
-  const end = [x2 - ux * (r + 9) - uy * 9, y2 - uy * (r + 9) + ux * 9]
-  const ax = end[0] - mx, ay = end[1] - my, al = Math.hypot(ax, ay) || 1
-  const kind = KIND[stance.kind], width = 2 + 4 * stance.strength
-  const tip = 8 + width, bx = ax / al, by = ay / al
-  const head = [[end[0] + bx * tip, end[1] + by * tip], [end[0] - by * tip * 0.55, end[1] + bx * tip * 0.55], [end[0] + by * tip * 0.55, end[1] - bx * tip * 0.55]]
+  // both arrows of a pair bend away from the straight line, each to its own side
+  const bend = Math.min(34, d * 0.2), kind = KIND[stance.kind], width = 2 + 4 * stance.strength
+  const mx = (x1 + x2) / 2 - (dy / d) * bend, my = (y1 + y2) / 2 + (dx / d) * bend
+  const tip = 8 + width, toward = (x, y, far) => {
+    const l = Math.hypot(mx - x, my - y) || 1
+    return [x + ((mx - x) / l) * far, y + ((my - y) / l) * far]
+  }
+  const start = toward(x1, y1, r + 2), end = toward(x2, y2, r + 3 + tip), point = toward(x2, y2, r + 3)
+  const bx = (point[0] - end[0]) / tip, by = (point[1] - end[1]) / tip
+  const head = [point, [end[0] - by * tip * 0.55, end[1] + bx * tip * 0.55], [end[0] + by * tip * 0.55, end[1] - bx * tip * 0.55]]
   const line = `M${start} Q${mx},${my} ${end}`
   const name = `${stance.from} ${kind.word} ${stance.to}`
   return (
@@ -87,7 +89,7 @@ function Node({ person, at, r, chosen, onChoose, below }) {
 const short = (text, n) => ([...text].length > n ? [...text].slice(0, n - 1).join("") + "…" : text)
 
 function Graph({ view, chosen, choose }) {
-  const n = view.people.length, w = 340, h = n <= 2 ? 176 : n <= 4 ? 300 : 350
+  const n = view.people.length, w = 340, h = n <= 2 ? 170 : n <= 4 ? 310 : 390
   const r = n <= 2 ? 30 : n <= 5 ? 25 : 20
   const at = positions(view.people, w, h), place = Object.fromEntries(view.people.map((p, i) => [p.name, at[i]]))
   return (
@@ -130,8 +132,7 @@ function Pattern({ pattern }) {
   if (!pattern) return null
   return (
     <section className="kr-card" aria-label="The pattern between you">
-      <h3>{pattern.title}</h3>
-      <p className="kr-soft">{pattern.about}</p>
+      <details><summary><h3>{pattern.title}</h3></summary><p className="kr-soft">{pattern.about}</p></details>
       <ol className="kr-course" aria-label="How it went, oldest first">
         {pattern.course.map((p, i) => (
           <li key={i}>
@@ -140,7 +141,7 @@ function Pattern({ pattern }) {
           </li>
         ))}
       </ol>
-      <p className="kr-hint">The last turns; higher is surer, dark is the pattern named above.</p>
+      <p className="kr-hint">The last turns: higher is surer, filled is the pattern named above.</p>
     </section>
   )
 }
@@ -165,10 +166,10 @@ function LastDecision({ decision }) {
   return (
     <section className="kr-card" aria-label="What Kith decided last">
       <h3>{decision.headline}</h3>
-      {decision.strategy ? <p className="kr-soft">{decision.strategy.about}</p> : null}
       <ul>{decision.why.map((w, i) => <li key={i}>{w.text} <Where keys={w.evidence} /></li>)}</ul>
-      <div className="kr-row">{decision.spoke ? <Where keys={decision.reply} /> : null}</div>
-      <p className="kr-hint">It speaks from {pct(decision.threshold)} on; it was at {pct(decision.probability)}.</p>
+      <p className="kr-hint">
+        It speaks from {pct(decision.threshold)} on; it was at {pct(decision.probability)}. {decision.spoke ? <Where keys={decision.reply} text="Show the reply" /> : null}
+      </p>
     </section>
   )
 }
@@ -180,6 +181,7 @@ function Picture({ view }) {
     <div>
       <Graph view={view} chosen={chosen} choose={choose} />
       <Detail view={view} chosen={chosen} />
+      <LastDecision decision={view.decision} />
       <Pattern pattern={view.pattern} />
       {view.bids.map((b, i) => <p key={i} className="kr-bid">{b.text} <Where keys={b.evidence} /></p>)}
       {heard ? (
@@ -189,7 +191,6 @@ function Picture({ view }) {
           <Meter title="Kith’s attention" people={view.people} value={(p) => p.support} />
         </section>
       ) : null}
-      <LastDecision decision={view.decision} />
     </div>
   )
 }
