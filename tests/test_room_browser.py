@@ -340,6 +340,8 @@ async def test_leaving_quickly(guests: Guests) -> None:
     for _ in range(3):
         await ana.keyboard.press("Escape")
     await ana.wait_for_url("https://www.wikipedia.org/")
+    await ana.go_back()
+    assert "Nobody should read this" not in await ana.content()
     await ana.goto(guests.server.url)
     await ana.wait_for_selector("text=A quiet third voice")
 
@@ -370,5 +372,6 @@ async def test_one_screen_with_the_small_model(chromium: Any, tmp_path: Path) ->
         await page.wait_for_selector('.vote[data-vote="1"][aria-pressed="true"]')
         await page.reload()
         await reads(page, *told_before)
+        await page.wait_for_selector('.vote[data-vote="1"][aria-pressed="true"]')
         await page.wait_for_selector(".kr-node[aria-label*='out of 10']")
         assert watched.external == [] and watched.errors == []

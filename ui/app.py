@@ -106,6 +106,7 @@ async def start() -> None:
     )
     cl.user_session.set("port", new)
     await new.open()
+    await new.tell(await desk.votes(room, person))
     await desk.companion(room).wake_up()
 
 

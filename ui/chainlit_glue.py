@@ -56,8 +56,14 @@ _HEADERS: Final = {
 }
 
 
+_CACHED: Final = ("/assets/", "/public/", "/avatars/", "/logo", "/favicon")
+
+
 class _Headers:
-    """Adds the security headers to every response."""
+    """Adds the security headers to every response, and keeps pages out of the browser's cache.
+
+    After somebody left quickly, the back button must not bring the room back.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -65,7 +71,10 @@ class _Headers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+                headers = dict(_HEADERS)
+                if not str(scope["path"]).startswith(_CACHED):
+                    headers["cache-control"] = "no-store"
+                extra = [(k.encode(), v.encode()) for k, v in headers.items()]
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 

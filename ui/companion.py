@@ -298,8 +298,8 @@ class Companion:
 
     def _variants(self, taken: str) -> list[tuple[str, str, bool]]:
         variants = [("Without the picture of the relations", taken, True)]
-        if self.engine.settings.has_llm and taken == "local":
-            variants.append(("The language model on its own", "agent-no-state", False))
+        if self.engine.settings.has_llm:
+            variants.append(("A plain language model", "plain-history", False))
         if taken != "local" and self.engine.main != "local":
             variants.append(("Kith’s own small model", "local", False))
         return variants

@@ -164,6 +164,15 @@ class Desk:
         player = self.player(room)
         return {"kith": "playback", "view": None if player is None else player.view()}
 
+    async def votes(self, room: Room, person: str) -> Answer:
+        """Return the person's own thumbs by line key."""
+        companion = self.companion(room)
+        await companion.load()
+        own = {i: v for i, who, v in await self.store.votes(room.info.id) if who == person}
+        given = [(row.reply, own[row.id]) for row, _ in companion.decisions if row.id in own]
+        lines = [(room.line_by_seq(reply), vote) for reply, vote in given if reply]
+        return {"kith": "votes", "votes": {x.key: v for x, v in lines if x and not x.erased}}
+
     async def _panel(self, room: Room, person: str, data: dict[str, Any]) -> list[Answer]:
         return [self.panel(room, person)]
 

@@ -2,7 +2,7 @@
 // message, #welcome-screen, #message-composer, and on the page passing window messages to the
 // server (chainlit 2.12). People's text never enters the page as HTML from here.
 (() => {
-  const kith = (window.kith = { panel: null, lines: new Map(), mode: "", name: "" })
+  const kith = (window.kith = { panel: null, lines: new Map(), votes: {}, mode: "", name: "" })
   const narrow = () => window.matchMedia("(max-width: 767px)").matches
   const send = (what, more = {}) =>
     window.postMessage({ kith: "do", what, ...more }, window.location.origin)
@@ -118,8 +118,8 @@
       box.append(
         button("Why?", () => toggleMore(line.key, "why"), { class: "why", "aria-expanded": "false" }),
         button("What else?", () => toggleMore(line.key, "what_else"), { class: "what-else", "aria-expanded": "false" }),
-        button("👍", vote(1), { class: "vote", "data-vote": "1", "aria-label": "This helped", "aria-pressed": "false" }),
-        button("👎", vote(-1), { class: "vote", "data-vote": "-1", "aria-label": "This did not help", "aria-pressed": "false" }))
+        button("👍", vote(1), { class: "vote", "data-vote": "1", "aria-label": "This helped", "aria-pressed": String(kith.votes[line.key] === 1) }),
+        button("👎", vote(-1), { class: "vote", "data-vote": "-1", "aria-label": "This did not help", "aria-pressed": String(kith.votes[line.key] === -1) }))
     } else if (line.mine) {
       const ask = button("Erase", () => box.classList.add("asking"), { class: "erase" })
       box.append(ask, el("span", { class: "sure" }, "For good, for everyone? ",
@@ -156,6 +156,11 @@
   const decorateAll = () => {
     document.querySelectorAll('[id^="step-"]').forEach((s) => decorate(s.id.slice(5)))
     panelButton.setAttribute("aria-pressed", String(panelOpen()))
+    const box = document.querySelector("[data-step-type]")?.closest(".mx-auto")
+    if (box && !box.hasAttribute("role")) {
+      box.setAttribute("role", "log")
+      box.setAttribute("aria-label", "Conversation")
+    }
     welcome()
     names()
   }
@@ -199,6 +204,7 @@
   }
 
   function voted(data) {
+    kith.votes[data.key] = data.vote
     const step = stepOf(data.key)
     if (!step) return
     step.closest("[data-step-type]").querySelectorAll(".vote").forEach((b) =>
@@ -271,6 +277,7 @@
       if (step) step.closest("[data-step-type]").dataset.side = "refused"
     },
     why, what_else: whatElse, voted,
+    votes(data) { Object.entries(data.votes).forEach(([key, vote]) => voted({ key, vote })) },
     go(data) { window.location.assign(data.to) },
   }
   window.addEventListener("message", (event) => {
