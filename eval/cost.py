@@ -43,19 +43,34 @@ def costs(calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def cost_line(variant: str, entry: Mapping[str, Any]) -> str:
     """Return one line about a variant's costs."""
-    parts = [f"{variant}: {entry['decisions']} decisions"]
+    parts = [f"{variant}: {entry['decisions']} decisions" if entry["decisions"] else variant]
     if "ms_median" in entry:
         parts.append(f"median {entry['ms_median']:.1f} ms, p95 {entry['ms_p95']:.1f} ms")
     model = entry.get("model", {})
     if model:
         total = {k: sum(m[k] for m in model.values()) for k in _empty()}
-        n = max(1, entry["decisions"])
+        n = entry["decisions"] or max(1, total["calls"] + total["cache_hits"])
+        tokens = (total["tokens_in"] + total["tokens_out"]) / n
         parts.append(
             f"{total['calls']} model calls (+{total['cache_hits']} from cache), "
-            f"{(total['tokens_in'] + total['tokens_out']) / n:.0f} tokens a decision"
+            f"{tokens:.0f} tokens a {'decision' if entry['decisions'] else 'call'}"
         )
         parts.append(f"{total['cost_usd']:.4f} USD" if not total["unpriced"] else "price not known")
     return " · ".join(parts)
+
+
+def model_lines(variant: str, entry: Mapping[str, Any]) -> list[str]:
+    """Return one line for each role and node that asked a model."""
+    found = []
+    for place, m in entry.get("model", {}).items():
+        unknown = f", {m['without_tokens']} without token counts" if m["without_tokens"] else ""
+        found.append(
+            f"{variant}, {place}: {m['calls']} calls, {m['cache_hits']} from cache, "
+            f"{m['failed']} failed, {m['retries']} retries, {m['tokens_in']} tokens in, "
+            f"{m['tokens_out']} out ({m['tokens_reasoning']} reasoning){unknown}, "
+            f"{m['seconds']:.1f} s, {m['cost_usd']:.4f} USD"
+        )
+    return found
 
 
 def _empty() -> dict[str, Any]:

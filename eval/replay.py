@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from agent.encoder import EncoderError
 from agent.labels import UnknownLabel
 from agent.llm import UnknownPrice
 from agent.policies import POLICY_NAMES, UnknownPolicy
@@ -34,7 +35,7 @@ from eval.plan import (
 )
 from eval.runner import ReplayError
 from eval.session import run
-from eval.store import RunStore, StoreError
+from eval.store import ChangedRun, RunStore, StoreError
 
 TABLE_WIDTH: Final = 128
 """A pipe has no width; the table needs this much to show every figure."""
@@ -153,6 +154,8 @@ def main(
         DataError,
         SplitError,
         UnknownLabel,
+        EncoderError,
+        UnicodeDecodeError,
         OSError,
     ) as error:
         _say(console, str(error), "red")
@@ -172,7 +175,7 @@ def main(
     try:
         _replay(plan, folder, fresh, retry_errors, console)
         failed = finish.finish(folder, wanted, settings, console, plan.source)
-    except StoreError as error:
+    except (StoreError, EncoderError) as error:
         _say(console, str(error), "red")
         raise typer.Exit(_exit_of(error)) from None
     except ReplayError as error:
@@ -228,10 +231,8 @@ def _ids(path: Path | None) -> tuple[str, ...] | None:
     return tuple(line.strip() for line in lines if line.strip())
 
 
-def _exit_of(error: StoreError) -> int:
-    from eval.store import ChangedRun
-
-    return EXIT_INPUT if isinstance(error, ChangedRun) else EXIT_STORE
+def _exit_of(error: Exception) -> int:
+    return EXIT_INPUT if isinstance(error, ChangedRun | EncoderError) else EXIT_STORE
 
 
 def _say(console: Console, text: str, style: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from agent.rescue import Sample
 from eval.browse import browser_data
 from eval.compare import explanation, markdown
-from eval.cost import cost_line, costs
+from eval.cost import cost_line, costs, model_lines
 from eval.files import StoreError, replace_bytes, unusable
 from eval.references import published
 from eval.slices import FACTS, all_slices
@@ -105,7 +105,7 @@ def md(material: Material) -> str:
         parts += ["", "## Paired differences", "", *markdown(s["comparisons"])]
         parts += ["", explanation()]
     parts += ["", "## Planned, scored, failed", "", *(f"- {x}" for x in _outcomes(material))]
-    parts += ["", "## Cost", "", *(f"- {cost_line(n, e)}" for n, e in material.costs.items())]
+    parts += ["", "## Cost", "", *(f"- {x}" for x in _costs(material))]
     parts += ["", "## Run", "", *(f"- {name}: {value}" for name, value in _facts_of_run(material))]
     return "\n".join(parts) + "\n"
 
@@ -136,7 +136,7 @@ def html(material: Material, browser: Mapping[str, Any]) -> str:
             "</figure>"
         )
     body.append("<h2>Slices</h2>" + _slices(material.slices["slices"]))
-    body.append("<h2>Cost</h2>" + _list(cost_line(n, e) for n, e in material.costs.items()))
+    body.append("<h2>Cost</h2>" + _list(_costs(material)))
     body.append("<h2>Run</h2>" + _list(f"{n}: {v}" for n, v in _facts_of_run(material)))
     body.append(_browser(browser))
     return (
@@ -280,6 +280,14 @@ def _notes(title: str, notes: Sequence[str]) -> str:
 
 def _list(items: Any) -> str:
     return "<ul>" + "".join(f"<li>{escape(str(item))}</li>" for item in items) + "</ul>"
+
+
+def _costs(material: Material) -> list[str]:
+    return [
+        line
+        for name, entry in material.costs.items()
+        for line in (cost_line(name, entry), *model_lines(name, entry))
+    ]
 
 
 def _outcomes(material: Material) -> list[str]:

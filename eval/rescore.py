@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from agent.encoder import EncoderError
 from agent.settings import SettingsError, load_settings
 from eval import finish
 from eval.data.locate import DataSource, locate
@@ -56,7 +57,7 @@ def main(
         if source is None and report and text:
             console.print(NO_DATA, style="yellow")
         failed = finish.finish(run, wanted, settings, console, source)
-    except (StoreError, SettingsError) as error:
+    except (StoreError, SettingsError, EncoderError) as error:
         console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(EXIT_INPUT) from None
     if failed > max_error_rate:

@@ -24,6 +24,9 @@ METRICS: Final = "metrics.json"
 STATISTICS: Final = "statistics.json"
 REFERENCES: Final = "references.jsonl"
 
+_HISTORY: Final = {"moves", "pattern_history"}
+"""Parts of the state that earlier lines already tell."""
+
 Progress = Callable[[str, int, int], None]
 """Told a variant's name, how many turns went through, and how many it has in all."""
 
@@ -108,7 +111,9 @@ class _Keeper:
                 **where,
                 "tasks": tasks,
                 "decision": decision.model_dump(mode="json", exclude={"timings"}),
-                "state": state["relations"].model_dump(mode="json", exclude_defaults=True),
+                "state": state["relations"].model_dump(
+                    mode="json", exclude_defaults=True, exclude=_HISTORY
+                ),
             }
         )
         timings = {name: round(ms, 3) for name, ms in decision.timings.items()}

@@ -28,9 +28,6 @@ from eval.stats import (
 )
 from eval.units import units_of
 
-EXACT_TEST_TASKS: tuple[Task, ...] = ("itp", "rpp", "stp", "ssp")
-"""Tasks whose answers are right or wrong, so that McNemar's test means something."""
-
 
 def statistics(
     records: Sequence[Record],

@@ -82,9 +82,12 @@ FURTHER: Final = (
     Column("vp", "cosine", "VP cos"),
     Column("vp", "bertscore_f1", "VP BERT"),
 )
+WITHOUT_ERRORS: Final = "no errors"
+"""Scope of a line whose figures leave the failures out."""
 LEGEND: Final = (
     "Rates in percent, with 95% intervals from a bootstrap over couples and families "
-    "(! marks too few of them). Failures count as wrong. RPP publ.: unlabelled therapist rows "
+    "(! marks too few of them). Failures count as wrong; a line 'no errors' leaves them out. "
+    "RPP publ.: unlabelled therapist rows "
     "counted as wrong, as the paper's percentages do. Judge scores are 1 to 5. "
     "†: as published, zero-shot on all 191 samples."
 )
@@ -105,6 +108,10 @@ def lines(
         for scope in SCOPES:
             cells = tuple(_cell(variant, tasks, statistics, c, scope) for c in shown)
             found.append(Line(variant, scope, "variant", cells, counts if scope == "all" else ""))
+            if scope == "all" and any("errors_excluded" in block for block in tasks.values()):
+                kept = {t: block.get("errors_excluded", block) for t, block in tasks.items()}
+                cells = tuple(Cell(_plain(kept, c)) for c in shown)
+                found.append(Line(variant, WITHOUT_ERRORS, "variant", cells))
     for name, tasks in statistics["reference"].items():
         cells = tuple(_cell(name, tasks, statistics, c, "all") for c in shown)
         label = name if name == CHANCE else f"({name.removeprefix('floor-')})"
@@ -268,6 +275,13 @@ def _cell(
     if value is None or around is None:
         return Cell(value)
     return Cell(value, around["low"], around["high"], around["few_groups"])
+
+
+def _plain(tasks: Mapping[str, Any], column: Column) -> float | None:
+    """Return a figure without its interval; parts beside the scopes have none without errors."""
+    block = tasks.get(column.task, {})
+    value: float | None = None if column.part else block.get("all", {}).get(column.metric)
+    return value
 
 
 def _published(columns: Sequence[Column]) -> Iterator[Line]:

@@ -276,6 +276,7 @@ async def test_a_server_that_fails_is_told_apart_and_exits_with_3(tmp_path: Path
         assert "http" in statuses and len(statuses) < len(lines(out / "predictions.jsonl"))
         counted = json.loads((out / "metrics.json").read_text())["agent"]["stp"]["outcome"]
         assert counted["errors"] == len(statuses)
+        assert "no errors" in said, "the figures without the failures stand beside"
         code, said = await command(tmp_path, "eval.replay", *arguments)
         assert code == 3, "a failure is a finished unit"
         code, said = await command(tmp_path, "eval.replay", *arguments, "--retry-errors")

@@ -271,6 +271,16 @@ async def test_the_known_target_reaches_the_strategy_step_alone(scenario: str) -
         assert not [path for path, value in leaves(arguments) if ONLY_IN_GOLD in str(value)]
 
 
+@pytest.mark.parametrize("scenario", ["couple", "family"])
+async def test_the_live_protocol_gives_no_target_at_all(scenario: str) -> None:
+    sample = _sample(scenario)
+    spy, records = await replayed(points_of(sample, ("ssp",)), protocol="live")
+    assert ONLY_IN_GOLD not in spy.targets_asked and spy.targets_asked
+    assert {r.known_target for r in records} == {None}
+    for visible, _, arguments in spy.given:
+        assert not offences(visible, arguments, "dialogue", sample.sample_id)
+
+
 @pytest.mark.parametrize("context", CONTEXTS)
 async def test_bulk_preparation_sees_words_only_and_nothing_past_the_last_point(
     context: int | None,
