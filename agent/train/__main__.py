@@ -29,8 +29,8 @@ def main(
     from agent.rescue.splits import select
     from agent.settings import load_settings
     from agent.train.corpus import read_corpus
+    from agent.train.fit import fit
     from agent.train.priors import priors
-    from agent.train.second import fit
 
     settings = load_settings()
     encoder = make_encoder("minilm", settings.cache_path / "vectors")
@@ -44,7 +44,7 @@ def main(
         "groups": len(corpus.groups),
         "encoder": encoder.name,
     }
-    digest = save(fit(corpus, about), out)
+    digest = save(fit(corpus, about=about), out)
     text = json.dumps(priors(corpus), indent=1) + "\n"
     (out / "priors.json").write_text(text, encoding="utf-8")
     typer.echo(f"weights {digest} written to {out}")

@@ -16,6 +16,12 @@ from agent.encoder import DIMENSION
 from agent.labels import THERAPIST
 from agent.policies.local import level1
 from agent.policies.local.running import Person, Record, Running
+from agent.policies.local.sequence import (
+    Memory,
+    SequenceModel,
+    move_probabilities,
+    target_probabilities,
+)
 from agent.policies.local.text import SURFACE, mentions
 
 Array = NDArray[np.float64]
@@ -41,11 +47,25 @@ def _one_hot(index: int, size: int) -> list[float]:
     return [1.0 if i == index else 0.0 for i in range(size)]
 
 
-class Reader:
-    """Reads features off one picture; made anew for each decision point."""
+def unit(vector: Array) -> Array:
+    """Return the vector at unit length; zero stays zero."""
+    length = float(np.sqrt(vector @ vector))
+    return vector / length if length > 1e-9 else vector
 
-    def __init__(self, running: Running) -> None:
+
+class Reader:
+    """Reads features off one picture; made anew for each decision point.
+
+    Args:
+        running: the picture.
+        sequence: the turn transformer and what it remembers; adds its probabilities as a block.
+    """
+
+    def __init__(
+        self, running: Running, sequence: tuple[SequenceModel, Memory] | None = None
+    ) -> None:
         self.run = running
+        self.sequence = sequence
         self.last = running.last_speaker
         self.others = running.others(self.last)
         self.other = running.clear_first(self.others)
@@ -134,8 +154,6 @@ class Reader:
 
     def _group_blocks(self) -> Blocks:
         run = self.run
-        newest = run.newest
-        vector = newest.vector if newest else np.zeros(DIMENSION)
         return {
             "structure": self.structure(),
             "pattern": np.concatenate(
@@ -143,7 +161,8 @@ class Reader:
             ),
             "support": np.concatenate([run.support_fast, run.support_slow * 0.5]),
             "next_move": run.next_move,
-            "vectors": np.concatenate([vector, run.vector_mean / 3]),
+            "newest_vector": run.newest.vector if run.newest else np.zeros(DIMENSION),
+            "recent_vector": unit(run.vector_mean),
         }
 
     def pattern(self) -> Blocks:
@@ -152,7 +171,7 @@ class Reader:
         fast = self._profile(last, "fast"), self._profile(rest, "fast")
         slow = self._profile(last, "slow"), self._profile(rest, "slow")
         mean = self._profile(last, "mean"), self._profile(rest, "mean")
-        return {
+        blocks = {
             **self._group_blocks(),
             "profiles": np.concatenate([fast[0], slow[0], fast[1], slow[1]]),
             "contrast": np.concatenate(
@@ -164,24 +183,38 @@ class Reader:
                 ]
             ),
         }
+        if self.sequence is not None:
+            model, memory = self.sequence
+            blocks["sequence"] = model.pattern(memory, self.run.scenario)
+        return blocks
 
     def timing(self) -> Blocks:
         """For whether to speak now (ITP)."""
         newest = self.run.newest
         person = self.run.people[self.last] if self.last else None
         outputs = newest.outputs if newest else np.zeros(level1.WIDTH)
-        return {
-            **self.pattern(),
+        last, rest = [self.last] if self.last else [], self.others
+        blocks = {
+            **self._group_blocks(),
+            "profiles": np.concatenate(
+                [self._profile(names, kind) for names in (last, rest) for kind in ("fast", "slow")]
+            ),
             "next_support": outputs[level1.SLICES["next_support"]],
             "newest": person.newest if person else np.zeros(_N_SPEAKER),
         }
+        if self.sequence is not None:
+            yes = self.sequence[0].timing(self.sequence[1])
+            blocks["sequence"] = np.array([1 - yes, yes])
+        return blocks
 
-    def strategy(self, target: str) -> Blocks:
-        """For how to support ``target``, a participant or the group (SSP)."""
+    def _named(self, target: str) -> list[str]:
+        return list(self.run.people) if target == self.run.group else [target]
+
+    def relation(self, target: str) -> tuple[Array, Array]:
+        """Return how ``target`` stands in the conversation, and products of the main facts."""
         run, now = self.run, self.run.count - 1
         to_group = target == run.group
-        names = list(run.people) if to_group else [target]
-        rest = [n for n in run.people if n not in names]
+        names = self._named(target)
         people = [run.people[n] for n in names if n in run.people]
         spoke, support = self._newest(names), run.last_support
         again = float(support is not None and support.addressee == target)
@@ -191,12 +224,12 @@ class Reader:
             float(to_group),
             float(not to_group and target not in (self.last, self.other)),
         ]
-        floor = sum(p.floor for p in run.people.values()) + 1
-        relation = [
+        floor = sum(sorted(p.floor for p in run.people.values())) + 1
+        facts = [
             *role,
             _distance(now, spoke.last) if spoke else _NEVER,
-            sum(p.supported for p in people),
-            sum(p.floor for p in people) / floor,
+            sum(sorted(p.supported for p in people)),
+            sum(sorted(p.floor for p in people)) / floor,
             again,
             float(support is not None and support.addressee == run.group),
             _distance(now, support.position) if support else _NEVER,
@@ -204,10 +237,19 @@ class Reader:
         ]
         asks = float(run.newest.counts[_QUESTION]) if run.newest else 0.0
         crossed = np.outer(role[:3], [float(min(run.quiet, 4)), again, asks]).ravel()
-        vector = spoke.vector if spoke and spoke.vector is not None else None
-        return {
+        return np.array(facts), crossed
+
+    def strategy(self, target: str) -> Blocks:
+        """For how to support ``target``, a participant or the group (SSP)."""
+        run = self.run
+        names = self._named(target)
+        rest = [n for n in run.people if n not in names]
+        spoke = self._newest(names)
+        facts, crossed = self.relation(target)
+        voices = sorted((run.people[n] for n in names if n in run.people), key=lambda p: p.last)
+        blocks = {
             **self._group_blocks(),
-            "relation": np.array(relation),
+            "relation": facts,
             "crossed": crossed,
             "profiles": np.concatenate(
                 [
@@ -217,8 +259,24 @@ class Reader:
                     spoke.newest if spoke else np.zeros(_N_SPEAKER),
                 ]
             ),
-            "target_vector": np.zeros(DIMENSION) if vector is None else vector,
+            "target_voice": unit(sum((p.voice for p in voices), np.zeros(DIMENSION))),
         }
+        if self.sequence is not None:
+            model, memory = self.sequence
+            outputs = model.candidates(memory, [target], np.concatenate([facts, crossed])[None])
+            blocks["sequence"] = move_probabilities(outputs, run.scenario)
+        return blocks
+
+    def candidates(self, names: Sequence[str]) -> list[Blocks]:
+        """For whom to support (STP): one set of blocks per candidate."""
+        rows = [self.candidate(name) for name in names]
+        if self.sequence is not None:
+            model, memory = self.sequence
+            facts = np.array([np.concatenate(self.relation(n)) for n in names])
+            shares = target_probabilities(model.candidates(memory, names, facts))
+            for row, share in zip(rows, shares.tolist(), strict=True):
+                row["sequence"] = np.array([1 - share, share])
+        return rows
 
     def candidate(self, name: str) -> Blocks:
         """For supporting ``name`` rather than the others (STP); one row per candidate."""

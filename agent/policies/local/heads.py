@@ -1,10 +1,10 @@
-"""Decision heads in numpy: weighted means of small models, with a temperature on top."""
+"""Decision heads in numpy: weighted means of small models, calibrated by a temperature."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 from agent.policies.local.features import Blocks
 
 Array = NDArray[np.float64]
+Rows = Mapping[str, Array]
+"""Blocks of several decision points, each of shape (n, width)."""
+
+_LEAST: Final = 0.01
+"""Least probability of a class: regression scores may be negative."""
 
 
 class Model(Protocol):
-    """Turns feature rows into log-probabilities."""
+    """Turns feature rows into probabilities."""
 
-    def log_proba(self, rows: Array) -> Array:
-        """Return log-probabilities, shape (n, classes)."""
+    def proba(self, rows: Rows) -> Array:
+        """Return probabilities, shape (n, classes)."""
 
 
 def log_softmax(scores: Array) -> Array:
@@ -29,85 +34,134 @@ def log_softmax(scores: Array) -> Array:
 
 @dataclass(frozen=True)
 class Linear:
-    """Multinomial logistic regression on clipped, standardised features.
+    """Multinomial logistic regression on clipped, standardised blocks.
 
     Attributes:
+        blocks: read side by side.
         mean: shape (features,).
         scale: shape (features,).
         weights: shape (features, classes).
         bias: shape (classes,).
     """
 
+    blocks: tuple[str, ...]
     mean: Array
     scale: Array
     weights: Array
     bias: Array
 
-    def log_proba(self, rows: Array) -> Array:
-        """Return log-probabilities, shape (n, classes)."""
-        rows = np.clip((rows - self.mean) / self.scale, -4.0, 4.0)
-        return log_softmax(rows @ self.weights + self.bias)
+    def proba(self, rows: Rows) -> Array:
+        """Return probabilities, shape (n, classes)."""
+        x = np.hstack([rows[name] for name in self.blocks])
+        x = np.clip((x - self.mean) / self.scale, -4.0, 4.0)
+        return np.exp(log_softmax(x @ self.weights + self.bias))
 
 
 @dataclass(frozen=True)
-class Forest:
-    """Decision trees whose leaf values are added up; a softmax follows when they are boosted.
+class View:
+    """How a block enters a kernel: standardised, clipped, turned onto its main axes.
 
     Attributes:
-        feature: feature tested at a node, shape (trees, nodes); -1 at a leaf.
-        threshold: go left when the feature is at most this, shape (trees, nodes).
-        left: left child, shape (trees, nodes); the right one follows ``right``.
-        right: right child, shape (trees, nodes).
-        values: shape (trees, nodes, classes).
-        base: added to the sum, shape (classes,).
-        depth: of the deepest tree.
-        boosted: whether the sum is a score (else it is a mean of probabilities).
+        mean: shape (width,).
+        scale: shape (width,).
+        axes: shape (width, kept), already divided by the block's typical distance.
     """
 
-    feature: NDArray[np.int16]
-    threshold: Array
-    left: NDArray[np.int16]
-    right: NDArray[np.int16]
-    values: NDArray[np.float32]
-    base: Array
-    depth: int
-    boosted: bool
+    mean: Array
+    scale: Array
+    axes: Array
 
-    def log_proba(self, rows: Array) -> Array:
-        """Return log-probabilities, shape (n, classes)."""
-        trees = np.arange(len(self.feature))
-        out = np.empty((len(rows), self.values.shape[2]))
-        for i, row in enumerate(rows):
-            node = np.zeros(len(trees), dtype=np.int64)
-            for _ in range(self.depth):
-                feature = self.feature[trees, node]
-                goes_left = row[feature] <= self.threshold[trees, node]
-                step = np.where(goes_left, self.left[trees, node], self.right[trees, node])
-                node = np.where(feature < 0, node, step)
-            out[i] = self.values[trees, node].sum(axis=0, dtype=np.float64)
-        if self.boosted:
-            return log_softmax(out + self.base)
-        return np.log(np.clip(out / len(trees), 1e-4, None))
+    def __call__(self, block: Array) -> Array:
+        """Return the block's coordinates, shape (n, kept)."""
+        return np.asarray(np.clip((block - self.mean) / self.scale, -3.0, 3.0) @ self.axes)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One Gaussian kernel over one or several blocks (several: their product).
+
+    Attributes:
+        blocks: read side by side.
+        weight: of the term in the sum.
+        points: the fitted decision points' coordinates, shape (points, width).
+        width: factor on the coordinates of the blocks.
+    """
+
+    blocks: tuple[str, ...]
+    weight: float
+    points: Array
+    width: float = 1.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Kernel ridge regression on one-hot labels over a sum of Gaussian kernels.
+
+    Attributes:
+        views: block -> how it is read.
+        terms: the kernel's summands.
+        coefficients: shape (points, classes).
+        prior: added to the scores, shape (classes,).
+    """
+
+    views: Mapping[str, View]
+    terms: tuple[Term, ...]
+    coefficients: Array
+    prior: Array
+
+    def proba(self, rows: Rows) -> Array:
+        """Return probabilities: scores cut off at a least value and normalised."""
+        seen = {name: view(rows[name]) for name, view in self.views.items()}
+        scores = self.similarity(seen) @ self.coefficients + self.prior
+        kept = np.clip(scores, _LEAST, None)
+        return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+
+    def similarity(self, seen: Rows) -> Array:
+        """Return the kernel between coordinates and the points, shape (n, points)."""
+        return sum(
+            (
+                term.weight
+                * gaussian(np.hstack([seen[b] for b in term.blocks]) * term.width, term.points)
+                for term in self.terms
+            ),
+            np.zeros((1, 1)),
+        )
+
+
+def gaussian(a: Array, b: Array) -> Array:
+    """Return exp(-squared distance), shape (len(a), len(b))."""
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1)[None] - 2 * a @ b.T
+    return np.asarray(np.exp(-np.maximum(squares, 0.0)))
+
+
+@dataclass(frozen=True)
+class Given:
+    """Passes on the probabilities of the turn transformer."""
+
+    block: str = "sequence"
+
+    def proba(self, rows: Rows) -> Array:
+        """Return the block."""
+        return rows[self.block]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One model of a head with the blocks it reads and its weight."""
+    """One model of a head and its weight."""
 
     model: Model
-    blocks: tuple[str, ...]
     weight: float
 
 
 @dataclass(frozen=True)
 class Head:
-    """A decision: weighted mean of its parts' log-probabilities, divided by a temperature.
+    """A decision: weighted mean of its parts' probabilities, sharpened or flattened.
 
     Attributes:
         labels: what the classes stand for.
         parts: the models.
-        temperature: fitted out-of-fold, so that probabilities are calibrated.
-        offset: added to the scores before the softmax, shape (classes,).
+        temperature: divides log-probabilities; fitted out-of-fold.
+        offset: added to them, shape (classes,).
     """
 
     labels: tuple[str, ...]
@@ -115,21 +169,28 @@ class Head:
     temperature: float
     offset: Array
 
-    def raw(self, rows: Mapping[str, Array]) -> Array:
-        """Return uncalibrated scores for blocks of shape (n, width); shape (n, classes)."""
-        total = sum(p.weight for p in self.parts)
-        out: Array = np.zeros((len(next(iter(rows.values()))), len(self.labels)))
-        for part in self.parts:
-            inputs = np.hstack([rows[name] for name in part.blocks])
-            out = out + part.weight / total * part.model.log_proba(inputs)
-        return out
+    def mixed(self, rows: Rows) -> Array:
+        """Return the parts' mean probabilities, shape (n, classes)."""
+        total = sum(part.weight for part in self.parts)
+        shares = [part.weight / total * part.model.proba(rows) for part in self.parts]
+        return np.asarray(np.sum(shares, axis=0))
 
-    def proba(self, rows: Mapping[str, Array]) -> Array:
+    def proba(self, rows: Rows) -> Array:
         """Return calibrated probabilities, shape (n, classes)."""
-        return np.exp(log_softmax(self.raw(rows) / self.temperature + self.offset))
+        logs = np.log(np.clip(self.mixed(rows), 1e-6, None))
+        return np.exp(log_softmax(logs / self.temperature + self.offset))
+
+    def shares(self, rows: Rows) -> Array:
+        """Return calibrated probabilities over the rows (candidates of one point), shape (n,)."""
+        total = sum(part.weight for part in self.parts)
+        mean: Array = np.zeros(len(next(iter(rows.values()))))
+        for part in self.parts:
+            yes = part.model.proba(rows)[:, 1]
+            mean = mean + part.weight / total * yes / yes.sum()
+        logs = np.log(np.clip(mean, 1e-6, None))[None] / self.temperature
+        return np.asarray(np.exp(log_softmax(logs))[0])
 
 
-def stack(blocks: Sequence[Blocks], names: Sequence[str] | None = None) -> dict[str, Array]:
+def stack(blocks: Sequence[Blocks]) -> dict[str, Array]:
     """Turn blocks of several decision points into matrices."""
-    keys = blocks[0].keys() if names is None else names
-    return {name: np.array([b[name] for b in blocks]) for name in keys}
+    return {name: np.array([b[name] for b in blocks]) for name in blocks[0]}

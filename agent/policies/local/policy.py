@@ -17,10 +17,10 @@ from agent.labels import THERAPIST, UTTERANCE_TYPES, Scenario, title_of
 from agent.memory import ReplyMemory
 from agent.policies.base import PolicyError, Task, View
 from agent.policies.local import level1
-from agent.policies.local.addressee import infer
-from agent.policies.local.features import Blocks, Reader
+from agent.policies.local.features import Reader
 from agent.policies.local.heads import Head, stack
 from agent.policies.local.running import Record, Running, addressee_label
+from agent.policies.local.sequence import Memory
 from agent.policies.local.store import Weights, load
 from agent.policies.local.text import masked, surface
 from agent.reading import Reading, StanceReading, TurnReading
@@ -40,6 +40,7 @@ class _Kept:
     scenario: Scenario
     turns: list[Turn]
     running: Running
+    memory: Memory
     records: list[Record]
 
 
@@ -117,9 +118,8 @@ class LocalPolicy:
     async def target(self, view: View, reading: Reading) -> Ranking:
         """Rank the people present and the group, each by the same weights."""
         reader = self._reader(view)
-        rows: list[Blocks] = [reader.candidate(c) for c in view.candidates]
-        raw = self._head("target").proba(stack(rows))[:, 1]
-        found = zip(view.candidates, (raw / raw.sum()).tolist(), strict=True)
+        shares = self._head("target").shares(stack(reader.candidates(view.candidates)))
+        found = zip(view.candidates, shares.tolist(), strict=True)
         # people nobody could tell apart yet stand in the order of their names
         scores = dict(sorted(found))
         reasons, evidence = _target_reasons(reader, max(scores, key=lambda c: scores[c]))
@@ -153,9 +153,10 @@ class LocalPolicy:
         return self.weights.heads[name]
 
     def _reader(self, view: View) -> Reader:
-        running = self._picture(view).running
-        running.meet(view.participants)
-        return Reader(running)
+        kept = self._picture(view)
+        kept.running.meet(view.participants)
+        sequence = self.weights.sequence
+        return Reader(kept.running, None if sequence is None else (sequence, kept.memory))
 
     def _picture(self, view: View) -> _Kept:
         """Return the picture after the view's turns, extending a kept one where possible."""
@@ -167,7 +168,7 @@ class LocalPolicy:
                 del self._kept[key]
                 break
         else:
-            kept = _Kept(view.scenario, [], Running(view.scenario), [])
+            kept = _Kept(view.scenario, [], Running(view.scenario), Memory(), [])
         if len(kept.turns) < len(turns):
             self._extend(kept, turns[len(kept.turns) :], view.participants)
         self._kept[_key(view.scenario, turns)] = kept
@@ -187,8 +188,11 @@ class LocalPolicy:
             outputs = self.weights.level1.outputs(wide, counts)
             label = addressee_label(turn.addressees, kept.scenario)
             if self.addressees == "inferred" or not (turn.addressees_given and label):
-                label = infer(kept.running, turn, outputs)
+                kept.running.meet(present)
+                label = self.weights.listener.infer(kept.running, turn, counts, outputs)
             kept.records.append(kept.running.observe(turn, label, counts, wide, outputs))
+            if self.weights.sequence is not None:
+                self.weights.sequence.step(kept.memory, kept.running.records, kept.scenario)
             kept.turns.append(turn)
 
     def _reading(self, scenario: Scenario, record: Record) -> TurnReading:

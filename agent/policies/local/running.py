@@ -52,7 +52,7 @@ class Person:
     asked: int = -1
     supported: float = 0.0
     support_turns: float = 0.0
-    vector: Array | None = None
+    voice: Array = field(default_factory=lambda: np.zeros(DIMENSION))
 
     def fast_profile(self) -> Array:
         """The newest few own turns' mean outputs."""
@@ -255,7 +255,7 @@ class Running:
         person.floor += record.words
         person.floor_fast += record.words
         person.last = record.position
-        person.vector = record.vector
+        person.voice = person.voice * 0.6 + record.vector
         switched = self.last_speaker not in (None, record.speaker)
         self.alternation = self.alternation * 0.8 + (0.2 if switched else 0.0)
         self.last_speaker = record.speaker

@@ -1,0 +1,123 @@
+"""The whole training: level 1, addressees, the turn transformer, decisions, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from agent.policies.local.addressee import Listener
+from agent.policies.local.heads import Head
+from agent.policies.local.running import Running
+from agent.policies.local.sequence import SequenceModel
+from agent.policies.local.store import Weights
+from agent.train import sequence as sequences
+from agent.train.calibrate import calibrated
+from agent.train.corpus import Corpus
+from agent.train.first import FirstLevel, corpus_folds, fit_first
+from agent.train.listener import fit_listener
+from agent.train.second import Key, Listen, Recipe, Table, fit_heads, tables
+
+Array = NDArray[np.float64]
+Progress = Callable[[str, int, int], None]
+
+INNER_FOLDS: Final = 7
+CALIBRATION_FOLDS: Final = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained.
+
+    Attributes:
+        recipe: the decision heads.
+        sequence: the turn transformer, or None for none.
+        calibration: the transformer trained for calibration only.
+    """
+
+    recipe: Recipe = field(default_factory=Recipe)
+    sequence: sequences.Recipe | None = field(default_factory=sequences.Recipe)
+    calibration: sequences.Recipe | None = field(default_factory=lambda: sequences.Recipe(runs=1))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Uncalibrated weights of a corpus."""
+
+    first: FirstLevel
+    listener: Listener
+    sequence: SequenceModel | None
+    heads: dict[str, Head]
+
+
+def _silent(what: str, done: int, of: int) -> None:
+    """Show no progress."""
+
+
+def fit_parts(
+    corpus: Corpus, plan: Plan, recipe: sequences.Recipe | None, progress: Progress = _silent
+) -> Fitted:
+    """Fit everything but the temperatures."""
+    with threadpool_limits(1):  # sums in another order would change the last bits
+        first = fit_first(corpus, INNER_FOLDS)
+        listener = fit_listener(corpus, first.held_out)
+        data = tables(corpus, first.held_out)
+        heads = fit_heads(data, plan.recipe, recipe is not None)
+        model = None
+        if recipe is not None:
+            model = sequences.fit_sequence(corpus, recipe, progress=progress)
+    return Fitted(first, listener, model, heads)
+
+
+def outputs_of(first: FirstLevel, corpus: Corpus) -> Array:
+    """Return level-1 outputs of a corpus the heads were not fitted on."""
+    rows = [
+        first.heads.outputs(vector, counts)
+        for session in corpus.sessions
+        for vector, counts in zip(session.vectors, session.counts, strict=True)
+    ]
+    return np.array(rows)
+
+
+def held_out_tables(fitted: Fitted, corpus: Corpus, inferred: bool = False) -> dict[Key, Table]:
+    """Return the tables of sessions that were not fitted on.
+
+    Args:
+        fitted: the weights.
+        corpus: other sessions.
+        inferred: whether addressees are inferred instead of taken from the annotation.
+    """
+    outputs = outputs_of(fitted.first, corpus)
+
+    def listen(running: Running, index: int, i: int) -> str:
+        session = corpus.sessions[index]
+        seen = outputs[corpus.offsets[index] + i]
+        return fitted.listener.infer(running, session.turns[i], session.counts[i], seen)
+
+    chosen: Listen | None = listen if inferred else None
+    return tables(corpus, outputs, fitted.sequence, chosen)
+
+
+def fit(
+    corpus: Corpus,
+    plan: Plan | None = None,
+    about: Mapping[str, object] | None = None,
+    progress: Progress = _silent,
+) -> Weights:
+    """Fit everything on a corpus, calibrated out-of-fold within it."""
+    plan = Plan() if plan is None else plan
+    folds = corpus_folds(corpus, CALIBRATION_FOLDS)
+    held_out = []
+    for k in range(CALIBRATION_FOLDS):
+        rest = corpus.subset(g for g in corpus.groups if folds[g] != k)
+        part = fit_parts(rest, plan, plan.calibration if plan.sequence else None)
+        left = corpus.subset(g for g in corpus.groups if folds[g] == k)
+        held_out.append((part.heads, held_out_tables(part, left)))
+        progress("calibration", k + 1, CALIBRATION_FOLDS)
+    whole = fit_parts(corpus, plan, plan.sequence, progress)
+    heads = calibrated(whole.heads, held_out)
+    return Weights(whole.first.heads, whole.listener, whole.sequence, heads, 0.5, dict(about or {}))
