@@ -252,6 +252,7 @@ async def test_a_run_with_a_model_and_a_judge(tmp_path: Path) -> None:
     assert asked and metrics["vp"]["all"]["n"] > 0
     assert metrics["er"]["judge"].startswith("the-judge")
     assert metrics["er"]["cosine_encoder"] == "all-MiniLM-L6-v2"
+    assert metrics["er"]["bertscore_encoder"] == "all-MiniLM-L6-v2, layer 6"
     assert 1 <= metrics["er"]["all"]["score"] <= 5
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["configuration"]["llm"]["model"] == "m"
