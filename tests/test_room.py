@@ -231,6 +231,27 @@ async def test_the_transcript_only_grows(tmp_path) -> None:
     await desk.close()
 
 
+async def test_two_processes_worth_of_writers_share_the_file(tmp_path) -> None:
+    desks = [await started(tmp_path, Steady(0.6)) for _ in range(2)]
+
+    async def talk(desk: Desk) -> Room:
+        room, tabs = await room_of(desk, "Ana", "Ben")
+        for i in range(50):
+            await room.say(tabs[i % 2].person, f"line {i}")
+            await asyncio.sleep(0.002)
+        await companion_of(room).idle()
+        return room
+
+    rooms = await asyncio.gather(*(talk(d) for d in desks for _ in range(2)))
+    for room in rooms:
+        stored = await desks[0].store.lines(room.info.id)
+        assert [x.text for x in stored if x.speaker != THERAPIST] == [
+            f"line {i}" for i in range(50)
+        ]
+    for desk in desks:
+        await desk.close()
+
+
 async def test_a_server_that_is_down_is_said_once_and_recovers(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("ui.engine.POLICY_NAMES", ("local", "agent"))
     llm, local = Steady(1.0), Steady(1.0)

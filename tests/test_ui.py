@@ -207,6 +207,15 @@ def test_chainlit_run_leaves_nothing_in_the_working_directory(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_checkpoints_may_only_hold_our_types() -> None:
+    code = (
+        "import ui.engine; from langgraph.checkpoint.serde import _msgpack; "
+        "assert _msgpack.STRICT_MSGPACK_ENABLED"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+
+
 def test_only_the_glue_and_the_callbacks_import_chainlit() -> None:
     users = {
         file.name

@@ -7,11 +7,10 @@ from ui.launch import ensure_app_root
 
 ensure_app_root()  # first: it may start the process again with the right app root
 
-import asyncio
 import functools
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -33,7 +32,9 @@ glue.install(make_router(desk, glue.chat_page, glue.sign_in, glue.sign_out))
 SORRY = "Something went wrong on our side. What was said before is safe; please try again."
 
 
-def guarded(callback: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+def guarded(
+    callback: Callable[..., Coroutine[Any, Any, None]],
+) -> Callable[..., Coroutine[Any, Any, None]]:
     """Keep an exception's text out of the chat and the log: it may hold what somebody said."""
 
     @functools.wraps(callback)
@@ -150,7 +151,7 @@ async def command(data: Any) -> None:
         await tab.close_panel()
         return
     # a long command must not hold up the next one
-    asyncio.create_task(answer(tab, data))  # noqa: RUF006
+    tab.spawn(answer(tab, data))
 
 
 @guarded

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -160,6 +160,13 @@ class BrowserPort:
         self._pump_task: asyncio.Task[None] | None = None
         self._streams: dict[str, asyncio.Task[None]] = {}
         self._panel_key = 0
+        self._commands: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a command of this tab beside everything else."""
+        task = asyncio.create_task(work)
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
 
     def push(self, event: Event) -> None:
         """Take an event."""

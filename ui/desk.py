@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from agent.conversation import Turn
 from agent.decision import Decision
@@ -198,7 +198,7 @@ class Desk:
         about, other = _text(data.get("person")), _text(data.get("other"))
         if not room.one_browser and about != room.people[person].name:
             raise Refused("Only the person it is about can say that it is wrong.")
-        kind = "viewpoint" if other else "emotion"
+        kind: Literal["viewpoint", "emotion"] = "viewpoint" if other else "emotion"
         if not await self.companion(room).correct(kind, about, other):
             raise Refused("That is not in the picture any more.")
         return [_notice("Thank you. That is out of the picture.")]

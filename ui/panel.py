@@ -190,9 +190,16 @@ def decision_view(room: Room, row: DecisionRow, decision: Decision) -> dict[str,
         "probability": decision.probability,
         "threshold": decision.threshold,
         "why": [{"text": r.text, "evidence": _keys_of(room, r.evidence)} for r in decision.reasons],
+        "asked": decision.intervene and decision.probability < decision.threshold,
         "ok": decision.status == "ok",
         "policy": decision.policy,
     }
+
+
+def _told(reason: str) -> str:
+    """Return a policy's reason as a sentence of the room, where the agent has a name."""
+    text = reason.replace("the supporting side", AGENT_NAME).replace(THERAPIST, AGENT_NAME)
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def headline(decision: Decision, spoke: bool) -> str:

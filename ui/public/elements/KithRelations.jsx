@@ -168,7 +168,7 @@ function LastDecision({ decision }) {
       <h3>{decision.headline}</h3>
       <ul>{decision.why.map((w, i) => <li key={i}>{w.text} <Where keys={w.evidence} /></li>)}</ul>
       <p className="kr-hint">
-        It speaks from {pct(decision.threshold)} on; it was at {pct(decision.probability)}. {decision.spoke ? <Where keys={decision.reply} text="Show the reply" /> : null}
+        {decision.asked ? "Somebody asked it to speak." : `It speaks from ${pct(decision.threshold)} on; it was at ${pct(decision.probability)}.`} {decision.spoke ? <Where keys={decision.reply} text="Show the reply" /> : null}
       </p>
     </section>
   )
