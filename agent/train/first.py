@@ -48,13 +48,19 @@ class FirstLevel:
     held_out: Array
 
 
-def fold_groups(groups: Sequence[str], sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """Spread groups over folds, largest first, families apart from couples."""
+def fold_groups(sizes: Mapping[str, int], families: frozenset[str], n: int) -> dict[str, int]:
+    """Spread groups over folds, largest first, families apart from couples.
+
+    Args:
+        sizes: group -> number of rows.
+        families: the groups that are families.
+        n: number of folds.
+    """
     folds: dict[str, int] = {}
     for family in (True, False):
         load = [0] * n if family else _loads(folds, sizes, n)
-        for group in sorted(groups, key=lambda g: (-sizes[g], g)):
-            if group.startswith("family") is family:
+        for group in sorted(sizes, key=lambda g: (-sizes[g], g)):
+            if (group in families) is family:
                 folds[group] = min(range(n), key=lambda k: (load[k], k))
                 load[folds[group]] += sizes[group]
     return folds
@@ -72,7 +78,8 @@ def corpus_folds(corpus: Corpus, n: int) -> dict[str, int]:
     sizes = dict.fromkeys(corpus.groups, 0)
     for session in corpus.sessions:
         sizes[session.group] += len(session.turns)
-    return fold_groups(corpus.groups, sizes, n)
+    families = frozenset(s.group for s in corpus.sessions if s.scenario == "family")
+    return fold_groups(sizes, families, n)
 
 
 def fit_first(corpus: Corpus, n_folds: int) -> FirstLevel:

@@ -46,12 +46,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Uncalibrated weights of a corpus."""
+    """Uncalibrated weights of a corpus, and the tables they were fitted on."""
 
     first: FirstLevel
     listener: Listener
     sequence: SequenceModel | None
     heads: dict[str, Head]
+    tables: dict[Key, Table]
 
 
 def _silent(what: str, done: int, of: int) -> None:
@@ -70,7 +71,7 @@ def fit_parts(
         model = None
         if recipe is not None:
             model = sequences.fit_sequence(corpus, recipe, progress=progress)
-    return Fitted(first, listener, model, heads)
+    return Fitted(first, listener, model, heads, data)
 
 
 def outputs_of(first: FirstLevel, corpus: Corpus) -> Array:

@@ -76,9 +76,9 @@ class Recipe:
     target: tuple[str, ...] = ("structure", "own")
     target_strength: float = 0.03
     weights: Mapping[str, float] = field(
-        default_factory=lambda: {"pattern": 0.5, "strategy": 0.5, "timing": 0.5, "target": 0.5}
+        default_factory=lambda: {"pattern": 0.5, "strategy": 0.5, "timing": 0.5, "target": 1.0}
     )
-    rare: float = 0.1
+    rare: float = 0.15
 
 
 @dataclass(frozen=True)

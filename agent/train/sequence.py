@@ -62,13 +62,13 @@ class Recipe:
     """
 
     runs: int = 3
-    epochs: int = 28
+    epochs: int = 24
     batch: int = 16
     rate: float = 2e-3
     decay: float = 0.05
-    dropout: float = 0.35
-    input_dropout: float = 0.4
-    auxiliary: float = 0.4
+    dropout: float = 0.4
+    input_dropout: float = 0.5
+    auxiliary: float = 0.5
     smoothing: float = 0.1
     crop: float = 0.5
 

@@ -147,7 +147,7 @@ class LocalPolicy:
             if self._make_writer is None:
                 raise PolicyError("refused", "no reply library is attached")
             self._writer = self._make_writer()
-        return self._writer.write(view, target, strategy, reading)
+        return self._writer.write(view, target, strategy, reading, careful=view.careful)
 
     def _head(self, name: str) -> Head:
         return self.weights.heads[name]

@@ -1,0 +1,1 @@
+"""Grouped cross-validation of the local policy: ``python -m eval.crossval``."""
