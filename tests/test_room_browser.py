@@ -182,6 +182,17 @@ async def test_a_whisper_that_only_one_sees(guests: Guests) -> None:
     await say(ana, "The heron nests at midnight")
     await ana.wait_for_selector('[data-private] >> text="The heron nests at midnight"')
     await ana.wait_for_selector(f"[data-private] >> text={REPLY}")
+    # somebody who joins, reloads or reconnects must not turn a whisper into a line for everyone
+    link = await guests.link(ana, "Cleo")
+    cleo = (await guests.context()).context
+    await cleo.request.post(link, form={"agree": "yes"})
+    await ana.wait_for_selector('.kr-node[aria-label^="Cleo"]')
+    await ana.evaluate("window.kithSockets.forEach(s => s.close())")
+    await asyncio.sleep(2)
+    await ana.reload()
+    await ana.wait_for_selector('#mode-picker-trigger-to >> text="Only to Kith"')
+    await say(ana, "Still only for you.")
+    await ana.wait_for_selector('[data-private] >> text="Still only for you."')
     await pick(ana, "to", "To everyone")
     await say(ana, "Hello, Ben.")
     await reads(ben, "Hello, Ben.")
@@ -191,7 +202,8 @@ async def test_a_whisper_that_only_one_sees(guests: Guests) -> None:
     response = await ben.request.get(guests.server.url + "/export/jsonl")
     assert "heron" not in await response.text()
     await ana.reload()
-    await reads(ana, "The heron nests at midnight", REPLY, "Hello, Ben.")
+    whispered = ["The heron nests at midnight", REPLY, "Still only for you.", REPLY]
+    await reads(ana, *whispered, "Hello, Ben.")
     guests.clean()
 
 

@@ -150,6 +150,10 @@ async def command(data: Any) -> None:
     if data.get("what") == "close_panel":
         await tab.close_panel()
         return
+    if data.get("what") in ("hello", "picked"):
+        tab.picked(str(data.get("speaker", "")), str(data.get("to", "")))
+        await tab.offer()
+        return
     # a long command must not hold up the next one
     tab.spawn(answer(tab, data))
 

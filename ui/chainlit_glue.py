@@ -160,6 +160,8 @@ class BrowserPort:
         self._pump_task: asyncio.Task[None] | None = None
         self._streams: dict[str, asyncio.Task[None]] = {}
         self._panel_key = 0
+        self._picked: tuple[str, str] | None = None
+        self._offered: list[list[str]] = []
         self._commands: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -187,7 +189,6 @@ class BrowserPort:
             },
         )
         await self.tell({"kith": "lines", "reset": True, "lines": [self._label(x) for x in lines]})
-        await self._set_modes()
         person = self.room.people[self.person]
         await self.tell(
             {
@@ -253,7 +254,7 @@ class BrowserPort:
                 if self._events.empty() or not self._pending("panel"):
                     await self.tell(self._panel())
             elif event.kind == "people":
-                await self._set_modes()
+                await self.offer()
                 await self.tell(self._panel())
             elif event.kind == "playback":
                 await self.tell(self._playback())
@@ -315,45 +316,62 @@ class BrowserPort:
             "metadata": {},
         }
 
-    async def _set_modes(self) -> None:
-        """Offer who speaks (one browser) and to whom, in the composer."""
-        people = self.room.present()
-        modes = []
-        if self.room.one_browser:
-            speakers = [
-                {"id": p.id, "name": f"As {p.name}", "icon": "user", "default": i == 0}
-                for i, p in enumerate(people)
-            ]
-            modes.append({"id": "speaker", "name": "Speaking as", "options": speakers})
-        options = [
+    def picked(self, speaker: str, to: str) -> None:
+        """Remember what is chosen in the composer, by the names shown there.
+
+        A new offer resets the pickers to what it marks as default: without this, somebody who
+        joins would turn another's whisper into a line for everyone.
+        """
+        self._picked = (speaker, to)
+
+    async def offer(self) -> None:
+        """Offer who speaks (one browser) and to whom in the composer, when that changed."""
+        if self._picked is None:
+            return
+        modes = pickers(self.room, self.person)
+        for mode, name in zip(modes, self._picked[-len(modes) :], strict=True):
+            names = [option["name"] for option in mode["options"]]
+            for option in mode["options"]:
+                option["default"] = option["name"] == (name if name in names else names[0])
+        shape = [[option["id"] for option in mode["options"]] for mode in modes]
+        if shape != self._offered:
+            self._offered = shape
+            await self._emit("set_modes", modes)
+
+
+def pickers(room: Room, person: str) -> list[dict[str, Any]]:
+    """Return the composer's pickers for a person."""
+    people = room.present()
+    modes: list[dict[str, Any]] = []
+    if room.one_browser:
+        speakers = [{"id": p.id, "name": f"As {p.name}", "icon": "user"} for p in people]
+        modes.append({"id": "speaker", "name": "Speaking as", "options": speakers})
+    options = [
+        {
+            "id": "everyone",
+            "name": "To everyone",
+            "icon": "users",
+            "description": "Everybody in the room sees it.",
+        }
+    ]
+    if not room.one_browser:
+        options.append(
             {
-                "id": "everyone",
-                "name": "To everyone",
-                "icon": "users",
-                "description": "Everybody in the room sees it.",
-                "default": True,
+                "id": "whisper",
+                "name": "Only to Kith",
+                "icon": "lock",
+                "description": "A whisper: the others do not see it, nor that you whispered.",
             }
-        ]
-        if not self.room.one_browser:
-            options.append(
-                {
-                    "id": "whisper",
-                    "name": "Only to Kith",
-                    "icon": "lock",
-                    "description": "A whisper: the others do not see it, nor that you whispered.",
-                    "default": False,
-                }
-            )
-        options += [
-            {
-                "id": p.id,
-                "name": f"To {p.name}",
-                "icon": "user-round",
-                "description": f"Everybody sees it; it is meant for {p.name}.",
-                "default": False,
-            }
-            for p in people
-            if self.room.one_browser or p.id != self.person
-        ]
-        modes.append({"id": "to", "name": "To", "options": options})
-        await self._emit("set_modes", modes)
+        )
+    options += [
+        {
+            "id": p.id,
+            "name": f"To {p.name}",
+            "icon": "user-round",
+            "description": f"Everybody sees it; it is meant for {p.name}.",
+        }
+        for p in people
+        if room.one_browser or p.id != person
+    ]
+    modes.append({"id": "to", "name": "To", "options": options})
+    return modes

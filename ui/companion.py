@@ -11,7 +11,8 @@ from typing import Final, Literal
 from agent.context import Request
 from agent.decision import Decision
 from agent.labels import THERAPIST
-from ui.engine import Engine, is_transient
+from ui.carer import Carer
+from ui.engine import TRANSIENT, Engine, is_transient
 from ui.records import Correction, DecisionRow, Line
 from ui.room import Event, Room
 from ui.talk import Talk
@@ -28,6 +29,7 @@ _SLOW = "Kith is taking longer than usual. You can go on talking."
 _DOWN_STAND_IN = "The language model cannot be reached. Kith goes on with its own small model."
 _DOWN = "Kith cannot be reached just now. You can go on talking; it will catch up by itself."
 _BACK = "Kith is back."
+_NO_ANSWER = "Kith could not find an answer this time. “Urgent help” at the top is always there."
 
 
 class Companion:
@@ -45,6 +47,7 @@ class Companion:
         self.settle = settle
         self.public = Talk(room, engine, None)
         self.private: dict[str, Talk] = {}
+        self.carer = Carer(room, engine)
         self.decisions: list[tuple[DecisionRow, Decision]] = []
         self._loaded = False
         self._locks: dict[str | None, asyncio.Lock] = {}
@@ -52,7 +55,7 @@ class Companion:
         self._tasks: dict[str | None, asyncio.Task[None]] = {}
         self._asked: set[str | None] = set()
         self._last_heard: dict[str | None, float] = {}
-        self._said_down = False
+        self._said_down: set[str | None] = set()
 
     # hearing
 
@@ -106,19 +109,21 @@ class Companion:
         except Exception as error:
             # the message may hold what somebody said: only the kind and the place are logged
             log.error("a look at the room failed: %s at %s", type(error).__name__, _place(error))
-            self._say_down(_DOWN)
+            self._say_down(_DOWN, viewer)
         finally:
             self.room.push(Event("thinking", on=False), viewer)
 
-    def _say_down(self, sentence: str) -> None:
-        if not self._said_down:
-            self._said_down = True
-            self.room.push(Event("notice", text=sentence))
+    # a failure in a private talk is told to that person alone: the others must not learn of it
 
-    def _say_back(self) -> None:
-        if self._said_down:
-            self._said_down = False
-            self.room.push(Event("notice", text=_BACK))
+    def _say_down(self, sentence: str, viewer: str | None) -> None:
+        if viewer not in self._said_down:
+            self._said_down.add(viewer)
+            self.room.push(Event("notice", text=sentence), viewer)
+
+    def _say_back(self, viewer: str | None) -> None:
+        if viewer in self._said_down:
+            self._said_down.discard(viewer)
+            self.room.push(Event("notice", text=_BACK), viewer)
 
     # looking
 
@@ -133,7 +138,8 @@ class Companion:
     async def _look(self, viewer: str | None) -> None:
         asked = viewer in self._asked
         self._asked.discard(viewer)
-        if self.room.info.paused and not asked:
+        paused = self.room.info.paused and not asked
+        if paused and viewer is None:
             return
         async with self._lock(viewer):
             await self.load()
@@ -141,6 +147,14 @@ class Companion:
             if not await talk.load(self._decided(viewer)):
                 await self._rebuild(talk)
             if not asked and all(x.speaker == THERAPIST for x in talk.waiting()):
+                return
+            plan = await self.carer.look(talk.waiting(), viewer)
+            # a whisper to a paused room is still looked at for danger, and for nothing else
+            if paused:
+                return
+            if plan.hold and not asked:
+                await self._take_in(talk)
+                self.room.push(Event("panel"), viewer)
                 return
             self.room.push(Event("thinking", on=True), viewer)
             request = Request(
@@ -154,16 +168,17 @@ class Companion:
 
     async def _decide(self, talk: Talk, request: Request) -> Decision | None:
         standing_in = self.engine.down and self.engine.stand_in is not None
-        decision = await talk.look(await self.engine.policy_now(), request)
+        viewer, care = talk.viewer, self.carer.state
+        decision = await talk.look(await self.engine.policy_now(), request, care=care)
         if is_transient(decision):
             self.engine.failed()
             if self.engine.stand_in is None:
-                self._say_down(_DOWN)
+                self._say_down(_DOWN, viewer)
                 return decision
-            self._say_down(_DOWN_STAND_IN)
-            decision = await talk.look(await self.engine.policy_now(), request)
+            self._say_down(_DOWN_STAND_IN, viewer)
+            decision = await talk.look(await self.engine.policy_now(), request, care=care)
         elif not standing_in:
-            self._say_back()
+            self._say_back(viewer)
         return decision
 
     async def _act(self, decision: Decision, viewer: str | None, asked: bool) -> None:
@@ -172,6 +187,8 @@ class Companion:
         if decision.reply is not None and not held:
             words = decision.reply
             reply = await self.room.reply(words.text, words.target, viewer)
+        elif decision.status not in ("ok", *TRANSIENT) and (asked or viewer is not None):
+            self.room.push(Event("notice", text=_NO_ANSWER), viewer)
         await self._keep(decision, viewer, reply)
         self.room.push(Event("panel"), viewer)
 
@@ -187,6 +204,7 @@ class Companion:
             return
         rows = await self.room.store.decisions(self.room.info.id)
         self.decisions = [(row, Decision.model_validate_json(row.record)) for row in rows]
+        await self.carer.load()
         self._loaded = True
 
     async def wake_up(self) -> None:
@@ -245,6 +263,7 @@ class Companion:
                 await talk.drop()
             self.private.clear()
             await self._blank_records(gone)
+            await self.carer.forget(gone)
             info = self.room.info
             await self.room.keep(replace(info, generation=info.generation + 1))
             await self._take_in(self.public)
@@ -316,7 +335,9 @@ class Companion:
                 "incoming": talk.turns(lines),
                 "request": Request(decide="always", viewer=viewer, known_target=viewer),
             },
-            context=self.engine.context(policy, self.room.info, withhold_state=withhold),
+            context=self.engine.context(
+                policy, self.room.info, withhold, care=self.carer.state, logged=False
+            ),
         )
         decision: Decision = out["decision"]
         return decision

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from agent.context import Context
+from agent.conversation import Turn
 from agent.decision import Decision
 from agent.graph import compile_graph, serializer
 from agent.hooks import DecisionLog, Hooks
+from agent.labels import Scenario
 from agent.policies import POLICY_NAMES, Policy, make_policy
+from agent.safety import Flag, check
+from agent.safety.care import strategies_off
+from agent.safety.care_state import CareState
 from agent.settings import Settings
 from ui.records import RoomInfo
 
@@ -49,6 +56,7 @@ class Engine:
         self._policies: dict[str, Policy] = {}
         self._loading = asyncio.Lock()
         self._down_until = 0.0
+        self._checking = ThreadPoolExecutor(1, thread_name_prefix="kith-safety")
         self.graph: Any = None
         self.bare_graph: Any = compile_graph()
         self.saver: AsyncSqliteSaver | None = None
@@ -94,6 +102,7 @@ class Engine:
     async def close(self) -> None:
         """Close the checkpoint file."""
         await self._stack.aclose()
+        self._checking.shutdown(wait=False)
 
     async def forget_room(self, room: str) -> None:
         """Delete every checkpoint of a room."""
@@ -122,14 +131,40 @@ class Engine:
             return await self.policy(self.stand_in)
         return await self.policy(self.main)
 
-    def context(self, policy: Policy, info: RoomInfo, withhold_state: bool = False) -> Context:
-        """Return the runtime context of a run for a room."""
-        log = self.settings.decision_log
+    async def check(
+        self, turns: Sequence[Turn], people: Sequence[str], scenario: Scenario
+    ) -> list[Flag]:
+        """Return what the safety rules find in turns; one at a time, off the event loop."""
+        work = partial(check, list(turns), list(people), scenario)
+        return await asyncio.get_running_loop().run_in_executor(self._checking, work)
+
+    def context(
+        self,
+        policy: Policy,
+        info: RoomInfo,
+        withhold_state: bool = False,
+        *,
+        care: CareState | None = None,
+        logged: bool = True,
+    ) -> Context:
+        """Return the runtime context of a run for a room.
+
+        Args:
+            policy: makes the decisions.
+            info: the room's settings.
+            withhold_state: hides the picture from the policy.
+            care: what the room knows about somebody's safety.
+            logged: whether the decision may go to the log; never for a private talk.
+        """
+        log = self.settings.decision_log if logged and not withhold_state else None
+        known = care or CareState()
         return Context(
             policy=policy,
-            hooks=Hooks([DecisionLog(log)] if log and not withhold_state else []),
+            hooks=Hooks([DecisionLog(log)] if log else []),
             threshold=self.threshold(policy, info),
             strategies_off=frozenset(info.strategies_off),
+            avoid=strategies_off(known, info.scenario),
+            careful=known.joint_off,
             withhold_state=withhold_state,
         )
 

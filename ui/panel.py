@@ -182,7 +182,6 @@ def decision_view(room: Room, row: DecisionRow, decision: Decision) -> dict[str,
     """Return a decision in words."""
     reply = room.line_by_seq(row.reply) if row.reply else None
     return {
-        "id": row.id,
         "spoke": reply is not None and not reply.erased,
         "reply": [reply.key] if reply is not None and not reply.erased else [],
         "headline": headline(decision, reply is not None),
@@ -277,7 +276,7 @@ def sentences(view: dict[str, Any]) -> list[dict[str, Any]]:
         "neutral": "has no clear stance towards",
     }
     for s in view["stances"]:
-        seen = f": “{s['viewpoint']}”" if s["viewpoint"] else ""
+        seen = f": “{s['viewpoint']}” (as told by {s['from']})" if s["viewpoint"] else ""
         out.append(
             {"text": f"{s['from']} {kinds[s['kind']]} {s['to']}{seen}.", "evidence": s["evidence"]}
         )

@@ -254,6 +254,8 @@ class Room:
         if port in self.ports:
             self.ports.remove(port)
             self._last_seen[port.person] = time.time()
+            later = GRACE_SECONDS + 0.1
+            asyncio.get_running_loop().call_later(later, self.push, Event("people"))
 
     def here(self, person: str) -> bool:
         """Whether a person has a tab open, or had until a moment ago."""

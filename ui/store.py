@@ -46,6 +46,8 @@ CREATE TABLE IF NOT EXISTS corrections(
   id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
   kind TEXT NOT NULL, person TEXT NOT NULL, other TEXT NOT NULL, evidence TEXT NOT NULL,
   at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS care(
+  room TEXT PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE, state TEXT NOT NULL);
 CREATE TRIGGER IF NOT EXISTS lines_append_only BEFORE UPDATE ON lines
   WHEN NEW.text <> '' OR NEW.erased IS NULL OR NEW.seq <> OLD.seq OR NEW.speaker <> OLD.speaker
   BEGIN SELECT RAISE(ABORT, 'the transcript only grows; a line can be erased, never changed'); END;
@@ -325,6 +327,27 @@ class Store:
                     (room,),
                 )
             ]
+        )
+
+    # care
+
+    async def care(self, room: str) -> str | None:
+        """Return the stored care of a room as JSON, or None."""
+
+        def work(db: sqlite3.Connection) -> str | None:
+            row = db.execute("SELECT state FROM care WHERE room=?", (room,)).fetchone()
+            return None if row is None else str(row[0])
+
+        return await self._run(work)
+
+    async def put_care(self, room: str, state: str) -> None:
+        """Store the care of a room."""
+        await self._run(
+            lambda db: db.execute(
+                "INSERT INTO care VALUES (?,?) "
+                "ON CONFLICT(room) DO UPDATE SET state=excluded.state",
+                (room, state),
+            )
         )
 
 

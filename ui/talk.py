@@ -13,6 +13,7 @@ from agent.context import Request
 from agent.conversation import Turn
 from agent.decision import Decision
 from agent.policies import Policy
+from agent.safety.care_state import CareState
 from agent.state import RelationalState
 from agent.update import initial_state, reject_emotion, reject_viewpoint
 from ui.engine import Engine
@@ -94,7 +95,11 @@ class Talk:
         return True
 
     async def look(
-        self, policy: Policy, request: Request, upto: int | None = None
+        self,
+        policy: Policy,
+        request: Request,
+        upto: int | None = None,
+        care: CareState | None = None,
     ) -> Decision | None:
         """Run the graph once over everything that waits (up to a place, if given).
 
@@ -115,7 +120,9 @@ class Talk:
         out = await self.engine.graph.ainvoke(
             values,
             self.config,
-            context=self.engine.context(policy, self.room.info),
+            context=self.engine.context(
+                policy, self.room.info, care=care, logged=self.viewer is None
+            ),
             durability="exit",
         )
         self.seqs += [x.seq for x in lines]

@@ -2,6 +2,21 @@
 // message, #welcome-screen, #message-composer, and on the page passing window messages to the
 // server (chainlit 2.12). People's text never enters the page as HTML from here.
 (() => {
+  // The page asks /user now and then and takes a server that is away for a logged-out person: it
+  // would leave for a login page that cannot load. Waiting keeps the room on the screen.
+  const fetched = window.fetch.bind(window)
+  window.fetch = async (input, init) => {
+    const url = new URL(typeof input === "string" ? input : input.url || input, window.location.href)
+    if (url.pathname !== "/user") return fetched(input, init)
+    for (let wait = 500; ; wait = Math.min(2 * wait, 5000)) {
+      try {
+        return await fetched(input, init)
+      } catch {
+        await new Promise((done) => setTimeout(done, wait))
+      }
+    }
+  }
+
   const kith = (window.kith = { panel: null, lines: new Map(), votes: {}, mode: "", name: "" })
   const narrow = () => window.matchMedia("(max-width: 767px)").matches
   const send = (what, more = {}) =>
@@ -243,11 +258,17 @@
   function names() {
     const speaker = document.getElementById("mode-picker-trigger-speaker")
     const to = document.getElementById("mode-picker-trigger-to")
-    if (speaker) speaker.setAttribute("aria-label", "Speaking as: " + speaker.textContent)
-    if (to) {
-      to.setAttribute("aria-label", "Said to: " + to.textContent)
-      const composer = document.getElementById("message-composer")
-      if (composer) composer.toggleAttribute("data-whisper", to.textContent === "Only to Kith")
+    if (!to) return
+    const picked = { speaker: speaker ? speaker.textContent : "", to: to.textContent }
+    if (speaker) speaker.setAttribute("aria-label", "Speaking as: " + picked.speaker)
+    to.setAttribute("aria-label", "Said to: " + picked.to)
+    const composer = document.getElementById("message-composer")
+    if (composer) composer.toggleAttribute("data-whisper", picked.to === "Only to Kith")
+    // the server keeps the choice when people come and go
+    const text = JSON.stringify(picked)
+    if (text !== sessionStorage.getItem("kith-picked")) {
+      sessionStorage.setItem("kith-picked", text)
+      send("picked", picked)
     }
   }
 
@@ -257,6 +278,7 @@
     welcome(data) {
       Object.assign(kith, { mode: data.mode, name: data.name })
       document.documentElement.dataset.kithMode = data.mode
+      send("hello", JSON.parse(sessionStorage.getItem("kith-picked") || "{}"))
       if (!narrow() && sessionStorage.getItem("kith-panel") !== "closed") send("open_panel")
       decorateAll()
     },

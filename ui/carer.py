@@ -1,0 +1,162 @@
+"""Looks at every line for somebody's safety before the agent decides, and does what follows.
+
+Nothing in here is logged, and nothing of it reaches anybody but the person it is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from agent.conversation import Turn
+from agent.labels import GROUP_LABEL, THERAPIST
+from agent.safety import Flag
+from agent.safety.care import CHECKS_KEPT, care, evidence_of
+from agent.safety.care_state import CarePlan, CareState, Heard, PersonCare, Setting
+from ui.engine import Engine
+from ui.records import Line
+from ui.room import Event, Room
+
+LOOK_BACK: Final = 14
+"""Earlier lines a line is read in the light of."""
+YOUNG: Final = frozenset({"teen", "child"})
+
+
+class Carer:
+    """The safety side of one room.
+
+    Args:
+        room: the room.
+        engine: runs the checks.
+
+    Attributes:
+        state: what was asked, offered and answered; stored with the room.
+    """
+
+    def __init__(self, room: Room, engine: Engine) -> None:
+        self.room = room
+        self.engine = engine
+        self.state = CareState()
+        self._order = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read the stored state."""
+        stored = await self.room.store.care(self.room.info.id)
+        if stored is not None:
+            self.state = CareState.model_validate_json(stored)
+
+    async def look(self, lines: Sequence[Line], viewer: str | None) -> CarePlan:
+        """Check new lines of a thread, deliver what has to be said, and return the plan.
+
+        Args:
+            lines: the thread's lines that were not taken in yet; those looked at before or in
+                another thread are skipped.
+            viewer: whose private talk it is, None for the public conversation.
+        """
+        async with self._order:
+            place = viewer or ""
+            seen = self.state.looked.get(place, 0)
+            new = [x for x in lines if x.seq > seen and self._here(x, viewer)]
+            if not new:
+                return CarePlan()
+            flags = await self._flags(new, viewer)
+            plan = self._plan(new, flags)
+            looked = {**self.state.looked, place: new[-1].seq}
+            self.state = self.state.model_copy(update={"looked": looked})
+            await self._store()
+            await self._deliver(plan)
+            return plan
+
+    def _here(self, line: Line, viewer: str | None) -> bool:
+        """Whether a line belongs to this thread: public lines are looked at in the public one."""
+        if line.speaker == THERAPIST:
+            return False
+        return line.visible_to is None if viewer is None else line.visible_to == (viewer,)
+
+    async def _flags(self, new: Sequence[Line], viewer: str | None) -> list[Flag]:
+        known = self.room.visible_lines(viewer)
+        before = [x for x in known if x.seq < new[0].seq][-LOOK_BACK:]
+        lines = [*before, *(x for x in known if new[0].seq <= x.seq <= new[-1].seq)]
+        turns = [
+            Turn(
+                id=x.seq,
+                speaker=x.speaker,
+                text=x.text,
+                addressees=x.addressees,
+                addressees_given=x.given,
+            )
+            for x in lines
+        ]
+        return await self.engine.check(turns, self.room.names(), self.room.scenario)
+
+    def _plan(self, new: Sequence[Line], flags: Sequence[Flag]) -> CarePlan:
+        whole = CarePlan()
+        for line in new:
+            found = [f for f in flags if f.turn_id == line.seq]
+            heard = Heard(line.seq, line.speaker, line.text, line.visible_to is not None, line.at)
+            self.state, plan = care(self.state, self.setting(), heard, found)
+            checks = (*self.state.checks, *evidence_of(line.seq, found))[-CHECKS_KEPT:]
+            self.state = self.state.model_copy(update={"checks": checks})
+            whole = replace(
+                plan,
+                private=(*whole.private, *plan.private),
+                public=plan.public or whole.public,
+                notice=plan.notice or whole.notice,
+                # the newest line is the one that is answered
+                hold=plan.hold or bool(whole.private),
+            )
+        return whole
+
+    def setting(self) -> Setting:
+        """Return the room as the rules of care see it."""
+        people = self.room.present()
+        return Setting(
+            scenario=self.room.scenario,
+            people=tuple(p.name for p in people),
+            minors=frozenset(p.name for p in people if p.age in YOUNG),
+            shared_screen=self.room.one_browser,
+            country=self.engine.settings.country,
+        )
+
+    async def _deliver(self, plan: CarePlan) -> None:
+        for message in plan.private:
+            await self.room.reply(message.text, message.to, message.to)
+        if plan.public is not None:
+            await self.room.reply(plan.public, GROUP_LABEL[self.room.scenario], None)
+        if plan.notice is not None:
+            self.room.push(Event("notice", text=plan.notice))
+
+    async def place(self, name: str, country: str | None, language: str | None) -> None:
+        """Note where a person is and what they read, so that help near them can be named."""
+        async with self._order:
+            known = self.state.of(name)
+            changed = known.model_copy(
+                update={
+                    "country": country or known.country,
+                    "language": known.language or language,
+                }
+            )
+            if changed != known:
+                self.state = self.state.with_person(name, changed)
+                await self._store()
+
+    def person(self, name: str) -> PersonCare:
+        """Return what is known of a person."""
+        return self.state.of(name)
+
+    async def forget(self, seqs: set[int]) -> None:
+        """Take the evidence of erased lines away; joint strategies that went off stay off."""
+        async with self._order:
+            self.state = self.state.without(seqs)
+            await self._store()
+
+    async def forget_person(self, name: str) -> None:
+        """Take a person out of the state."""
+        async with self._order:
+            self.state = self.state.without_person(name)
+            await self._store()
+
+    async def _store(self) -> None:
+        await self.room.store.put_care(self.room.info.id, self.state.model_dump_json())
