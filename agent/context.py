@@ -43,6 +43,9 @@ class Context:
         hooks: listeners.
         threshold: probability at which the agent speaks; None takes the policy's own.
         strategies_off: strategies the people in the room do not want.
+        avoid: strategies that are never chosen, for somebody's safety. What is ranked behind the
+            chosen one stays in the record, so that it does not tell that any are avoided.
+        careful: replies may not take for granted that nobody is at fault.
         withhold_state: hides the relational state from the policy (the no-state variant).
     """
 
@@ -50,4 +53,6 @@ class Context:
     hooks: Hooks = field(default_factory=Hooks)
     threshold: float | None = None
     strategies_off: frozenset[str] = frozenset()
+    avoid: frozenset[str] = frozenset()
+    careful: bool = False
     withhold_state: bool = False

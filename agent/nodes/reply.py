@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -17,6 +18,6 @@ async def reply(state: GraphState, runtime: Runtime[Context]) -> dict[str, Any]:
     goal, strategies = chosen_target(state), state.get("strategies")
     if goal is None or strategies is None:
         raise LookupError("reply ran without a target and a strategy")
-    view = view_of(state, runtime.context)
+    view = replace(view_of(state, runtime.context), careful=runtime.context.careful)
     label = strategies.items[0].label
     return {"reply": await runtime.context.policy.reply(view, looked(state), goal, label)}

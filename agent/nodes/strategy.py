@@ -20,9 +20,11 @@ async def strategy(state: GraphState, runtime: Runtime[Context]) -> dict[str, An
         return {"failure": Failure(status="parse_error", error="the policy ranked no target")}
     view = view_of(state, runtime.context)
     ranking = await runtime.context.policy.strategy(view, looked(state), goal)
-    off = runtime.context.strategies_off
-    kept = tuple(item for item in ranking.items if item.label not in off)
-    return {"strategies": Ranking(items=kept, reasons=ranking.reasons, evidence=ranking.evidence)}
+    off, avoid = runtime.context.strategies_off, runtime.context.avoid
+    kept = [item for item in ranking.items if item.label not in off]
+    first = next((i for i, item in enumerate(kept) if item.label not in avoid), len(kept))
+    items = tuple(kept[first:])
+    return {"strategies": Ranking(items=items, reasons=ranking.reasons, evidence=ranking.evidence)}
 
 
 def after_strategy(state: GraphState, runtime: Runtime[Context]) -> str:

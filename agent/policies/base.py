@@ -40,6 +40,8 @@ class View:
         viewer: None for a public decision; a participant's name for a private talk with them.
         decide: what the caller wants: ``auto`` may end in silence, ``always`` needs an answer,
             ``never`` only takes turns in. A policy may spare work by it, not change an answer.
+        careful: for words only: they may neither ask for a joint step nor take for granted that
+            nobody is at fault, because somebody may be in danger from another.
     """
 
     scenario: Scenario
@@ -49,6 +51,7 @@ class View:
     relations: RelationalState | None
     viewer: str | None = None
     decide: Literal["auto", "always", "never"] = "always"
+    careful: bool = False
 
     @property
     def group(self) -> str:

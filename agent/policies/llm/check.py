@@ -35,6 +35,13 @@ _SIDES: Final = (
     r"\b({names}|your (husband|wife|partner|mother|father|son|daughter))"
     r" (started|began) (it|this)\b",
 )
+_JOINT: Final = re.compile(
+    r"\b(both of you|you both|you two|the two of you|(with|to|at|of|for|between) each other|"
+    r"one another|together|as a (couple|team|family)|meet in the middle|compromise|forgive|make up|"
+    r"(his|her|their|the other) (side|view|point of view|perspective)|put yourself in|"
+    r"turn to (him|her|them|your partner)|tell (him|her|them|your partner)|your part in)\b",
+    re.IGNORECASE,
+)
 _MACHINERY: Final = re.compile(
     r"[{}<>]|```|https?://|\bas an ai\b.*\bmodel\b|\bsystem prompt\b|^\W*(helper|therapist)\s*:",
     re.IGNORECASE,
@@ -64,6 +71,8 @@ def shown_faults(text: str, view: View) -> tuple[str, ...]:
         found.append("it names an illness or judges a character")
     if _takes_sides(text, view):
         found.append("it says who is right or at fault")
+    if view.careful and _JOINT.search(text):
+        found.append("it asks for a joint step")
     if _MACHINERY.search(text) or _label_shown(text, view):
         found.append("it holds something other than words to be said")
     return tuple(found)
