@@ -77,6 +77,9 @@ async def _run(
     total = sum(points[-1].visible for points in samples)
     if progress:
         progress(name, 0, total)
+    # all samples, also the finished ones: vectors depend in their last digits on what is encoded
+    # together, and a run that goes on must answer as one that was never interrupted
+    await policy.prepare([replayer.turns(points[-1]) for points in plan.points])
     try:
         async for records in replayer.run(
             samples, (lambda n: progress(name, n, total)) if progress else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -278,3 +279,16 @@ def test_concurrency_changes_no_result(floors: tuple[Path, str], tmp_path: Path)
     assert replay(tmp_path, *command).returncode == 0
     for name in ("predictions.jsonl", "metrics.json"):
         assert (out / name).read_bytes() == (floors[0] / name).read_bytes()
+
+
+def test_a_run_that_goes_on_encodes_as_one_never_interrupted(tmp_path: Path) -> None:
+    """A vector's last digits depend on what is encoded together; nothing is cached here."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    command = ("--variant", "local", "--no-report")
+    assert replay(tmp_path / "a", *command, "--out", str(whole)).returncode == 0
+    shutil.copytree(whole, cut)
+    kept = (whole / "predictions.jsonl").read_bytes().splitlines(keepends=True)
+    (cut / "predictions.jsonl").write_bytes(b"".join(kept[: len(kept) // 2]) + b'{"unit":"ha')
+    done = replay(tmp_path / "b", *command, "--out", str(cut))
+    assert done.returncode == 0 and "already done" in done.stdout, done.stdout + done.stderr
+    assert (cut / "predictions.jsonl").read_bytes() == b"".join(kept)
