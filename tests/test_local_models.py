@@ -88,7 +88,8 @@ def test_numpy_transformer_equals_torch() -> None:
             # halves are stored exactly
             parameter.copy_((parameter + 0.05 * torch.randn_like(parameter)).half().float())
     mean, scale = np.zeros(len(SURFACE)), np.ones(len(SURFACE))
-    ours = SequenceModel(training._weights([net]), mean, scale)
+    halves = training.exported(net)
+    ours = SequenceModel({n: w[None].astype(np.float32) for n, w in halves.items()}, mean, scale)
     draw = np.random.default_rng(4)
     running, memory, records, facts = Running("couple"), Memory(), [], []
     rows, hidden = [], []

@@ -133,10 +133,18 @@ def read_corpus(samples: Sequence[Sample], encoder: Encoder) -> Corpus:
         for session, knowns in zip(turns, names, strict=True)
         for turn, known in zip(session, knowns, strict=True)
     ]
-    vectors = np.asarray(encoder.encode(texts), dtype=np.float64)
-    counts = np.array([surface(t) for t in texts])
     rows = [row for s in samples for row in s.rows]
-    anchors = {"pleasant": PLEASANT, "unpleasant": UNPLEASANT, "warm": WARM, "hostile": HOSTILE}
+    emotions, attitudes = [own_emotion(r) for r in rows], [own_attitude(r) for r in rows]
+    anchors = {
+        "pleasant": PLEASANT,
+        "unpleasant": UNPLEASANT,
+        "warm": WARM,
+        "hostile": HOSTILE,
+        "feelings": FEELINGS,
+    }
+    seen = _encoded(encoder, (texts, emotions, attitudes, *anchors.values()))
+    vectors = np.array([seen[t] for t in texts])
+    counts = np.array([surface(t) for t in texts])
     sessions, start = [], 0
     for sample, session, knowns in zip(samples, turns, names, strict=True):
         end = start + len(session)
@@ -154,13 +162,17 @@ def read_corpus(samples: Sequence[Sample], encoder: Encoder) -> Corpus:
         start = end
     return Corpus(
         tuple(sessions),
-        np.asarray(encoder.encode([own_emotion(r) for r in rows]), dtype=np.float64),
-        np.asarray(encoder.encode([own_attitude(r) for r in rows]), dtype=np.float64),
-        {
-            **{k: np.asarray(encoder.encode(v), dtype=np.float64) for k, v in anchors.items()},
-            "feelings": np.asarray(encoder.encode(FEELINGS), dtype=np.float64),
-        },
+        np.array([seen[t] for t in emotions]),
+        np.array([seen[t] for t in attitudes]),
+        {name: np.array([seen[w] for w in words]) for name, words in anchors.items()},
     )
+
+
+def _encoded(encoder: Encoder, lists: Iterable[Sequence[str]]) -> dict[str, Array]:
+    # one call for all: the last bits of a vector depend on what is encoded along with it
+    texts = list(dict.fromkeys(text for texts in lists for text in texts))
+    vectors = np.asarray(encoder.encode(texts), dtype=np.float64)
+    return dict(zip(texts, vectors, strict=True))
 
 
 def own_emotion(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -60,7 +61,11 @@ def _silent(what: str, done: int, of: int) -> None:
 
 
 def fit_parts(
-    corpus: Corpus, plan: Plan, recipe: sequences.Recipe | None, progress: Progress = _silent
+    corpus: Corpus,
+    plan: Plan,
+    recipe: sequences.Recipe | None,
+    progress: Progress = _silent,
+    folder: Path | None = None,
 ) -> Fitted:
     """Fit everything but the temperatures."""
     with threadpool_limits(1):  # sums in another order would change the last bits
@@ -70,7 +75,7 @@ def fit_parts(
         heads = fit_heads(data, plan.recipe, recipe is not None)
         model = None
         if recipe is not None:
-            model = sequences.fit_sequence(corpus, recipe, progress=progress)
+            model = sequences.fit_sequence(corpus, recipe, progress=progress, folder=folder)
     return Fitted(first, listener, model, heads, data)
 
 
@@ -108,17 +113,47 @@ def fit(
     plan: Plan | None = None,
     about: Mapping[str, object] | None = None,
     progress: Progress = _silent,
+    folder: Path | None = None,
 ) -> Weights:
-    """Fit everything on a corpus, calibrated out-of-fold within it."""
+    """Fit everything on a corpus, calibrated out-of-fold within it.
+
+    Args:
+        corpus: the sessions.
+        plan: what is trained.
+        about: where the sessions come from; stored with the weights.
+        progress: is told what was finished.
+        folder: where long steps are kept, so that a killed training goes on.
+    """
     plan = Plan() if plan is None else plan
     folds = corpus_folds(corpus, CALIBRATION_FOLDS)
     held_out = []
     for k in range(CALIBRATION_FOLDS):
         rest = corpus.subset(g for g in corpus.groups if folds[g] != k)
-        part = fit_parts(rest, plan, plan.calibration if plan.sequence else None)
+        recipe = plan.calibration if plan.sequence else None
+        part = fit_parts(rest, plan, recipe, folder=folder)
         left = corpus.subset(g for g in corpus.groups if folds[g] == k)
         held_out.append((part.heads, held_out_tables(part, left)))
         progress("calibration", k + 1, CALIBRATION_FOLDS)
-    whole = fit_parts(corpus, plan, plan.sequence, progress)
+    whole = fit_parts(corpus, plan, plan.sequence, progress, folder)
     heads = calibrated(whole.heads, held_out)
     return Weights(whole.first.heads, whole.listener, whole.sequence, heads, 0.5, dict(about or {}))
+
+
+def timing_threshold(weights: Weights, corpus: Corpus) -> float:
+    """Return the probability at which the agent speaks, chosen on sessions not fitted on.
+
+    The one with the best balanced accuracy over all turns of participants, as often as they
+    come (natural prevalence), rounded to a hundredth.
+    """
+    rows = [
+        weights.level1.outputs(vector, counts)
+        for session in corpus.sessions
+        for vector, counts in zip(session.vectors, session.counts, strict=True)
+    ]
+    data = tables(corpus, np.array(rows), weights.sequence)
+    found = [table for (task, _), table in data.items() if task == "itp"]
+    said = np.concatenate([weights.heads["timing"].proba(t.blocks)[:, 1] for t in found])
+    gold = np.concatenate([t.gold for t in found])
+    steps = np.arange(0.2, 0.805, 0.01)
+    both = [((said >= t)[gold == 1].mean() + (said < t)[gold == 0].mean()) / 2 for t in steps]
+    return float(round(steps[int(np.argmax(both))], 2))

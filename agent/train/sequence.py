@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -328,23 +331,72 @@ def _target_loss(net: _Net, hidden: Tensor, items: Sequence[_Session]) -> Tensor
 
 
 def fit_sequence(
-    corpus: Corpus, recipe: Recipe, seed: int = 0, progress: Progress | None = None
+    corpus: Corpus,
+    recipe: Recipe,
+    seed: int = 0,
+    progress: Progress | None = None,
+    folder: Path | None = None,
 ) -> SequenceModel:
-    """Train ``recipe.runs`` transformers, one thread, from fixed seeds."""
+    """Train ``recipe.runs`` transformers, one thread, from fixed seeds.
+
+    Args:
+        corpus: the sessions.
+        recipe: how.
+        seed: of the first run.
+        progress: is told of every finished run.
+        folder: where finished runs are kept, so that a killed training goes on; None keeps none.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         items = _sessions(corpus)
         counts = np.vstack([i.counts for i in items])
         mean, scale = counts.mean(0), counts.std(0) + 1e-3
-        nets = []
+        runs = []
         for run in range(recipe.runs):
-            nets.append(_train(items, mean, scale, recipe, seed + run))
+            runs.append(_kept(items, mean, scale, recipe, seed + run, folder))
             if progress is not None:
                 progress("turn transformer", run + 1, recipe.runs)
-        return SequenceModel(_weights(nets), mean, scale)
+        weights = {name: np.stack([r[name] for r in runs]) for name in runs[0]}
+        return SequenceModel({n: w.astype(np.float32) for n, w in weights.items()}, mean, scale)
     finally:
         torch.set_num_threads(threads)
+
+
+def _kept(
+    items: Sequence[_Session],
+    mean: Array,
+    scale: Array,
+    recipe: Recipe,
+    seed: int,
+    folder: Path | None,
+) -> dict[str, NDArray[np.float16]]:
+    """Train one run, or read it where it was finished before."""
+    if folder is None:
+        return exported(_train(items, mean, scale, recipe, seed))
+    file = folder / f"{_fingerprint(items, recipe, seed)}.npz"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        found = exported(_train(items, mean, scale, recipe, seed))
+        part = file.with_suffix(f".{os.getpid()}.part")
+        with part.open("wb") as out:
+            np.savez(out, allow_pickle=False, **found)
+        part.replace(file)
+    with np.load(file) as data:
+        return {name: data[name] for name in data.files}
+
+
+def _fingerprint(items: Sequence[_Session], recipe: Recipe, seed: int) -> str:
+    one_run = replace(recipe, runs=1)
+    sha = hashlib.sha256(f"{one_run!r}/{seed}/{torch.__version__}".encode())
+    sha.update(Path(__file__).read_bytes())
+    for item in items:
+        for array in (item.vectors, item.rows, item.counts, item.related):
+            sha.update(np.ascontiguousarray(array).tobytes())
+        for values, known in item.known.values():
+            sha.update(values.tobytes() + known.tobytes())
+        sha.update(repr((item.pattern, item.timing, item.strategy, item.target)).encode())
+    return sha.hexdigest()[:24]
 
 
 def _train(items: Sequence[_Session], mean: Array, scale: Array, recipe: Recipe, seed: int) -> _Net:
@@ -371,17 +423,17 @@ def _train(items: Sequence[_Session], mean: Array, scale: Array, recipe: Recipe,
     return net.eval()
 
 
-def _weights(nets: Sequence[_Net]) -> dict[str, NDArray[np.float32]]:
-    out: dict[str, NDArray[np.float32]] = {}
-    for name in nets[0].state_dict():
+def exported(net: _Net) -> dict[str, NDArray[np.float16]]:
+    """Return a trained net's weights as numpy reads them, in the precision they are stored in."""
+    out: dict[str, NDArray[np.float16]] = {}
+    for name, tensor in net.state_dict().items():
         short = name.removeprefix("layers.")
         if short.startswith("own"):
             continue  # only shaped the layers
-        value = np.stack([net.state_dict()[name].numpy() for net in nets])
-        if short.endswith(".weight") and value.ndim == 3:
-            value = value.transpose(0, 2, 1)
+        value = tensor.numpy()
+        if short.endswith(".weight") and value.ndim == 2:
+            value = value.T
         if short.startswith("out"):
             value = value[..., : TIMING + 1]
-        # the precision the weights are stored in
-        out[short] = np.ascontiguousarray(value).astype(np.float16).astype(np.float32)
+        out[short] = np.ascontiguousarray(value).astype(np.float16)
     return out

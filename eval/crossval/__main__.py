@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,8 +24,8 @@ from rich.table import Table
 app = typer.Typer(help=__doc__, pretty_exceptions_enable=False, add_completion=False)
 
 EXIT_INPUT: Final = 2
+EXIT_ENDED: Final = 3
 WIDTH: Final = 130
-SPLITS: Final = ("train", "dev")
 _NOT_FITTED: Final = frozenset({"__main__.py", "policy.py", "store.py", "priors.py", "fit.py"})
 """Sources that do not change what a fold answers."""
 
@@ -95,40 +96,11 @@ def _key(path: Path, transformer: bool) -> str:
     return sha.hexdigest()[:10]
 
 
-def _corpus(path: Path, cache: Path) -> Any:
-    from agent.encoder import make_encoder
-    from agent.rescue.reader import load_dataset
-    from agent.rescue.splits import collection_of, split_ids
-    from agent.train.corpus import read_corpus
-
-    encoder = make_encoder("minilm", cache / "vectors")
-    dataset = load_dataset(path)
-    collection = collection_of(s.sample_id for s in dataset.samples)
-    samples = dataset.samples
-    if collection is not None:
-        # the test split is never looked at here
-        kept = {i for name in SPLITS for i in split_ids(name, collection)}
-        samples = tuple(s for s in samples if s.sample_id in kept)
-    corpus = read_corpus(samples, encoder)
-    encoder.save()
-    return corpus
-
-
 def _encode_once(path: Path, cache: Path) -> None:
     """Fill the vector cache before several processes would do it side by side."""
-    _corpus(path, cache)
+    from eval.crossval.work import read
 
-
-def _one(path: Path, cache: Path, folder: Path, k: int, transformer: bool) -> int:
-    from agent.train.fit import Plan
-    from eval.crossval.folds import run_fold
-
-    plan = Plan() if transformer else Plan(sequence=None)
-    found = run_fold(_corpus(path, cache), k, plan, lambda what, done, of: None)
-    part = folder / f"fold-{k}.part"
-    part.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
-    part.replace(folder / f"fold-{k}.json")
-    return k
+    read(path, cache)
 
 
 def _run(
@@ -140,15 +112,22 @@ def _run(
     transformer: bool,
     console: Console,
 ) -> None:
+    from eval.crossval.work import answer_fold
+
     columns = (TextColumn("folds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         Progress(*columns, console=console) as bar,
         ProcessPoolExecutor(min(jobs, len(missing)), mp_context=get_context("spawn")) as pool,
     ):
         task = bar.add_task("folds", total=len(missing))
-        waiting = [pool.submit(_one, path, cache, folder, k, transformer) for k in missing]
+        waiting = [pool.submit(answer_fold, path, cache, folder, k, transformer) for k in missing]
         for done in as_completed(waiting):
-            done.result()
+            try:
+                done.result()
+            except BrokenProcessPool:
+                message = "a fold's process was ended from outside; run again to go on"
+                console.print(message, markup=False)
+                raise typer.Exit(EXIT_ENDED) from None
             bar.advance(task)
 
 
