@@ -93,7 +93,9 @@ def expand(pattern: str, macros: dict[str, str]) -> str:
     raise SafetyDataError("safety macros refer to each other in a circle")
 
 
-def _compile(patterns: list[str], macros: dict[str, str], where: str) -> tuple[re.Pattern[str], ...]:
+def _compile(
+    patterns: list[str], macros: dict[str, str], where: str
+) -> tuple[re.Pattern[str], ...]:
     try:
         return tuple(re.compile(expand(p, macros)) for p in patterns)
     except re.error as error:
@@ -161,9 +163,7 @@ def load_guards() -> dict[str, Guard]:
     """Return the guards by name."""
     raw = load_yaml("rules/guards.yaml")
     return {
-        name: Guard(
-            _compile(item["clear"], macros(), name), _compile(item["keep"], macros(), name)
-        )
+        name: Guard(_compile(item["clear"], macros(), name), _compile(item["keep"], macros(), name))
         for name, item in raw.items()
     }
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.encoder import Encoder, EncoderError
+from agent.encoder import EncoderError
 from agent.labels import GROUP_LABEL, THERAPIST
 from agent.safety import people, semantic, signs
 from agent.safety.engine import Hit, fold, load_guards, load_rules, match_rule
@@ -40,6 +40,7 @@ _SEMANTIC_GUARDS: dict[Kind, tuple[str, ...]] = {
     "medical": ("past", "fiction", "joke"),
     "dependency": ("fiction", "joke"),
 }  # fmt: skip
+_FIRM_GUARDS = frozenset({"past", "fiction", "joke", "negated_self", "idiom"})
 _DENIAL_REACH = 6
 
 
@@ -95,8 +96,10 @@ def read_turns(turns: Sequence[TurnLike], names: Sequence[str]) -> list[Read]:
 def _to_bot(read: Read) -> bool:
     if _ENDEARMENT.search(read.text):
         return False
-    return read.to_bot or bool(_BOT_WORDS.search(read.text)) or bool(
-        re.search(r"\b(?:understands?|gets?|helps?|listens? to|left for) us\b", read.text)
+    return (
+        read.to_bot
+        or bool(_BOT_WORDS.search(read.text))
+        or bool(re.search(r"\b(?:understands?|gets?|helps?|listens? to|left for) us\b", read.text))
     )
 
 
@@ -117,16 +120,21 @@ def _pattern_hits(read: Read) -> list[Hit]:
     return hits
 
 
-def _cleared(kind: Kind, sentence: str) -> bool:
+def _cleared(alarm: semantic.Alarm, sentence: str) -> bool:
     guards = load_guards()
-    return any(guards[name].clears(sentence) for name in _SEMANTIC_GUARDS[kind])
+    names = ("idiom", *_SEMANTIC_GUARDS[alarm.kind])
+    if alarm.plain:
+        names = tuple(name for name in names if name in _FIRM_GUARDS)
+    return any(guards[name].clears(sentence) for name in names)
 
 
 def _english(text: str) -> bool:
     words = re.findall(r"[a-z]+", text)
     common = {"i", "the", "to", "he", "my", "me", "is", "a", "and", "you", "not", "it", "of", "in"}
-    return len(words) >= 3 and any(w in common for w in words) and text.isascii() | (
-        sum(c.isascii() for c in text) / len(text) > 0.9
+    return (
+        len(words) >= 4
+        and any(w in common for w in words)
+        and text.isascii() | (sum(c.isascii() for c in text) / len(text) > 0.9)
     )
 
 
@@ -136,15 +144,15 @@ def _parts(read: Read) -> list[str]:
     return [part for part in (*read.sentences, *pairs) if _english(part)]
 
 
-def _semantic_kinds(read: Read, encoder: Encoder | None) -> dict[Kind, str]:
+def _semantic_kinds(read: Read) -> dict[Kind, str]:
     parts = _parts(read)
     found: dict[Kind, str] = {}
-    for part, kinds in zip(parts, semantic.alarms(parts, encoder), strict=True):
-        for kind in kinds:
-            if kind == "dependency" and not _to_bot(read):
+    for part, alarms in zip(parts, semantic.alarms(parts), strict=True):
+        for alarm in alarms:
+            if alarm.kind == "dependency" and not _to_bot(read):
                 continue
-            if kind not in found and not _cleared(kind, part):
-                found[kind] = part
+            if alarm.kind not in found and not _cleared(alarm, part):
+                found[alarm.kind] = part
     return found
 
 
@@ -159,9 +167,7 @@ def _flag(read: Read, kind: Kind, rule: str, ids: tuple[int, ...], who: people.R
     )
 
 
-def _turn_flags(
-    reads: Sequence[Read], names: Sequence[str], encoder: Encoder | None, use_model: bool
-) -> list[Flag]:
+def _turn_flags(reads: Sequence[Read], names: Sequence[str], use_model: bool) -> list[Flag]:
     read = reads[-1]
     flags: dict[Kind, Flag] = {}
     for hit in _pattern_hits(read):
@@ -174,7 +180,7 @@ def _turn_flags(
             roles = people.plain_roles(kind, read.text, read.speaker, names)
             flags[kind] = _flag(read, kind, f"signs.{kind}", ids, roles)
     if use_model:
-        for kind, part in _semantic_kinds(read, encoder).items():
+        for kind, part in _semantic_kinds(read).items():
             if kind not in flags:
                 roles = people.plain_roles(kind, part, read.speaker, names)
                 flags[kind] = _flag(read, kind, f"sentence_model.{kind}", (read.turn_id,), roles)
@@ -192,9 +198,7 @@ def _denial(read: Read, earlier: Sequence[Flag], position: dict[int, int]) -> li
             evidence = Evidence(
                 rule="denial_after_disclosure", turn_ids=(flag.turn_id, read.turn_id)
             )
-            out[flag.kind] = flag.model_copy(
-                update={"turn_id": read.turn_id, "evidence": evidence}
-            )
+            out[flag.kind] = flag.model_copy(update={"turn_id": read.turn_id, "evidence": evidence})
     return list(out.values())
 
 
@@ -203,7 +207,6 @@ def check(
     participants: Sequence[str] = (),
     scenario: str = "",
     *,
-    encoder: Encoder | None = None,
     use_model: bool = True,
 ) -> list[Flag]:
     """Return every flag the rules raise in a conversation, in turn order.
@@ -213,7 +216,6 @@ def check(
         participants: People in the room; speakers are added to them.
         scenario: The relation, such as ``couple`` or ``family``; it names no one at risk and
             changes no threshold.
-        encoder: Encoder for the sentence model; None for the one it was fitted on.
         use_model: False reads patterns and signs only.
 
     Raises:
@@ -223,23 +225,23 @@ def check(
     reads = read_turns(turns, names)
     position = {read.turn_id: index for index, read in enumerate(reads)}
     if use_model:
-        use_model = _warm(reads, encoder)
+        use_model = _warm(reads)
     flags: list[Flag] = []
     for index, read in enumerate(reads):
         if read.by_bot:
             continue
-        found = _turn_flags(reads[: index + 1], names, encoder, use_model)
+        found = _turn_flags(reads[: index + 1], names, use_model)
         kinds = {f.kind for f in found}
         found += [f for f in _denial(read, flags, position) if f.kind not in kinds]
         flags += found
     return flags
 
 
-def _warm(reads: Sequence[Read], encoder: Encoder | None) -> bool:
+def _warm(reads: Sequence[Read]) -> bool:
     """Encode every sentence in one batch; return False where the encoder's weights are absent."""
     parts = [part for r in reads if not r.by_bot for part in _parts(r)]
     try:
-        semantic.alarms(parts, encoder)
+        semantic.alarms(parts)
     except EncoderError:
         # patterns must keep working on a machine without the weights (S28)
         return False
@@ -252,7 +254,6 @@ def check_turn(
     participants: Sequence[str] = (),
     scenario: str = "",
     *,
-    encoder: Encoder | None = None,
     use_model: bool = True,
 ) -> list[Flag]:
     """Return the flags raised by one new turn, read in the light of the turns before it.
@@ -262,7 +263,6 @@ def check_turn(
         history: The turns before it, oldest first.
         participants: People in the room.
         scenario: As in ``check``.
-        encoder: As in ``check``.
         use_model: As in ``check``.
 
     Raises:
@@ -270,5 +270,5 @@ def check_turn(
     """
     turns = [*history, turn]
     new = int(getattr(turn, "id", len(history)))
-    flags = check(turns, participants, scenario, encoder=encoder, use_model=use_model)
+    flags = check(turns, participants, scenario, use_model=use_model)
     return [flag for flag in flags if flag.turn_id == new]

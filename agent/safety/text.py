@@ -49,7 +49,7 @@ def _unleet(text: str) -> str:
 
 def _her(text: str) -> str:
     def put(match: re.Match[str]) -> str:
-        following = match.group(1)
+        following = match.group(1) or ""
         if not following or _POSSESSIVE_STOP.match(following.strip()):
             return f"him{following}"
         return f"his{following}"
