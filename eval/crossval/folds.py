@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -102,12 +103,22 @@ def fold_of(corpus: Corpus) -> dict[str, int]:
     return corpus_folds(corpus, FOLDS)
 
 
-def run_fold(corpus: Corpus, k: int, plan: Plan, progress: Progress) -> dict[str, Any]:
-    """Fit without fold ``k`` and return its answers as JSON-able data."""
+def run_fold(
+    corpus: Corpus, k: int, plan: Plan, progress: Progress, folder: Path | None = None
+) -> dict[str, Any]:
+    """Fit without fold ``k`` and return its answers as JSON-able data.
+
+    Args:
+        corpus: all sessions.
+        k: the fold that is left out.
+        plan: what is trained.
+        progress: is told of finished training runs.
+        folder: where finished training runs are kept.
+    """
     folds = fold_of(corpus)
     rest = corpus.subset(g for g in corpus.groups if folds[g] != k)
     left = corpus.subset(g for g in corpus.groups if folds[g] == k)
-    fitted = fit_parts(rest, plan, plan.sequence, progress)
+    fitted = fit_parts(rest, plan, plan.sequence, progress, folder)
     given = held_out_tables(fitted, left)
     answers = _answers(FULL, fitted.heads, given, left)
     answers += _answers(INFERRED, fitted.heads, held_out_tables(fitted, left, True), left)

@@ -33,7 +33,7 @@ def read(path: Path, cache: Path) -> Corpus:
 def answer_fold(path: Path, cache: Path, folder: Path, k: int, transformer: bool) -> int:
     """Run one fold and write its answers; return its number."""
     plan = Plan() if transformer else Plan(sequence=None)
-    found = run_fold(read(path, cache), k, plan, lambda what, done, of: None)
+    found = run_fold(read(path, cache), k, plan, lambda what, done, of: None, cache / "train")
     part = folder / f"fold-{k}.part"
     part.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
     part.replace(folder / f"fold-{k}.json")

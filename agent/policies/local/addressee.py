@@ -19,12 +19,12 @@ from agent.conversation import Turn
 from agent.labels import THERAPIST
 from agent.policies.local import level1
 from agent.policies.local.running import Record, Running
-from agent.policies.local.text import SURFACE, mentions
+from agent.policies.local.text import SURFACE, calls, mentions
 
 Array = NDArray[np.float64]
 
-PARTICIPANT_FEATURES: Final = 22
-SUPPORT_FEATURES: Final = 17
+PARTICIPANT_FEATURES: Final = 25
+SUPPORT_FEATURES: Final = 19
 _TO_SUPPORT: Final = level1.SLICES["to_support"].start
 _TO_GROUP: Final = level1.SLICES["to_group"].start
 _YOU, _THEY, _WE, _ASKS, _SHORT = (
@@ -90,11 +90,15 @@ def _called(running: Running, turn: Turn) -> set[str]:
     return {n for n in running.people if n != turn.speaker and mentions(turn.text, n)}
 
 
+def _vocative(running: Running, turn: Turn) -> set[str]:
+    return {n for n in running.people if n != turn.speaker and calls(turn.text, n)}
+
+
 def _participant_row(
     running: Running, turn: Turn, counts: Array, outputs: Array, name: str
 ) -> Array:
     newest, own = running.newest, _previous_own(running, turn.speaker)
-    called = _called(running, turn)
+    called, spoken_to = _called(running, turn), _vocative(running, turn)
     support = float(name == THERAPIST)
     person = 1.0 - support
     before = newest.speaker if newest else ""
@@ -127,12 +131,16 @@ def _participant_row(
             support * float(counts[_SHORT]),
             person * (1.0 / (1 + running.count - last) if last >= 0 else 0.0),
             person * (max(0, len(running.people) - 2)),
+            float(name in spoken_to),
+            person * float(bool(spoken_to) and name not in spoken_to),
+            support * float(bool(spoken_to)),
         ]
     )
 
 
 def _support_row(running: Running, turn: Turn, counts: Array, outputs: Array, name: str) -> Array:
     newest, called = running.newest, _called(running, turn)
+    spoken_to = _vocative(running, turn)
     group = float(name == running.group)
     person = 1.0 - group
     before = running.last_support
@@ -158,5 +166,7 @@ def _support_row(running: Running, turn: Turn, counts: Array, outputs: Array, na
             person * float(counts[_YOU]),
             float(name == running.last_speaker) * float(counts[_SHORT]),
             person * (1.0 / (1 + running.count - last) if last >= 0 else 0.0),
+            float(name in spoken_to),
+            float(bool(spoken_to) and name not in spoken_to),
         ]
     )

@@ -69,7 +69,7 @@ class LocalPolicy:
         self.encoder = encoder
         self.addressees: AddresseeMode = addressees
         self.threshold = weights.threshold
-        self.version = weights.digest
+        self.version = weights.digest if addressees == "given" else f"{weights.digest}-inferred"
         self._make_writer = writer
         self._writer: ReplyWriter | None = None
         self._kept: OrderedDict[tuple[str, int, int], _Kept] = OrderedDict()

@@ -90,6 +90,23 @@ def mentions(text: str, name: str) -> bool:
     return pattern is not None and pattern.search(text) is not None
 
 
+def calls(text: str, name: str) -> bool:
+    """Return whether ``name`` is called: set apart at the start, at the end or by commas."""
+    return _call_pattern(name).search(text) is not None
+
+
+@lru_cache(maxsize=512)
+def _call_pattern(name: str) -> re.Pattern[str]:
+    word = re.escape(name)
+    start, end = (
+        r"(?:^|[.!?,;…]|\b(?:and|but|so|oh|hey|okay|well|no|yes|yeah)\b)\s*",
+        r"\s*(?:[,!?…]|$)",
+    )
+    return re.compile(
+        rf"{start}(?<!\w){word}{end}|,\s*{word}\s*[.,!?…]|,\s*{word}\s*$", re.IGNORECASE
+    )
+
+
 def words_of(text: str) -> list[str]:
     """Return the lower-case words of ``text``."""
     return _WORD.findall(text.replace("’", "'").lower())
