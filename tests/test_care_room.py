@@ -260,3 +260,22 @@ async def test_a_careful_reply_leaves_out_joint_words(tmp_path) -> None:
     views = [v for w, v in policy.views if w == "reply"]
     assert views[-1].careful and not any(v.careful for w, v in policy.views if w != "reply")
     await desk.close()
+
+
+def test_a_models_words_are_checked_for_joint_steps_only_where_care_is_needed() -> None:
+    from dataclasses import replace as changed
+
+    from agent.policies.llm.check import faults_of
+    from agent.update import initial_state
+
+    relations = initial_state("couple", ("Ana", "Ben"))
+    view = View("couple", ("Ana", "Ben"), [], [], relations)
+    for text in (
+        "Ana, could you see his side of it?",
+        "Both of you, try to tell each other what you need.",
+        "Ana, turn to him and say it.",
+    ):
+        target = "Ana" if text.startswith("Ana") else "Couple"
+        assert faults_of(text, view, target) == ()
+        assert faults_of(text, changed(view, careful=True), target) == ("it asks for a joint step",)
+    assert faults_of("Ana, take your time.", changed(view, careful=True), "Ana") == ()

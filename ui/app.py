@@ -108,6 +108,7 @@ async def start() -> None:
     cl.user_session.set("port", new)
     await new.open()
     await new.tell(await desk.votes(room, person))
+    await new.tell(await desk.releases(room, person))
     await desk.companion(room).wake_up()
 
 

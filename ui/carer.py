@@ -40,12 +40,20 @@ class Carer:
         self.engine = engine
         self.state = CareState()
         self._order = asyncio.Lock()
+        self._loaded = False
 
     async def load(self) -> None:
-        """Read the stored state."""
+        """Read the stored state, once."""
+        async with self._order:
+            await self._ready()
+
+    async def _ready(self) -> None:
+        if self._loaded:
+            return
         stored = await self.room.store.care(self.room.info.id)
         if stored is not None:
             self.state = CareState.model_validate_json(stored)
+        self._loaded = True
 
     async def look(self, lines: Sequence[Line], viewer: str | None) -> CarePlan:
         """Check new lines of a thread, deliver what has to be said, and return the plan.
@@ -56,6 +64,7 @@ class Carer:
             viewer: whose private talk it is, None for the public conversation.
         """
         async with self._order:
+            await self._ready()
             place = viewer or ""
             seen = self.state.looked.get(place, 0)
             new = [x for x in lines if x.seq > seen and self._here(x, viewer)]
@@ -128,13 +137,23 @@ class Carer:
         if plan.notice is not None:
             self.room.push(Event("notice", text=plan.notice))
 
-    async def place(self, name: str, country: str | None, language: str | None) -> None:
-        """Note where a person is and what they read, so that help near them can be named."""
+    async def place(
+        self, name: str, country: str | None, language: str | None, *, chosen: bool = False
+    ) -> None:
+        """Note where a person is and what they read, so that help near them can be named.
+
+        Args:
+            name: whose.
+            country: ISO code, or None when it is not known.
+            language: ISO code, or None.
+            chosen: whether the person chose the country; a guess never replaces a choice.
+        """
         async with self._order:
+            await self._ready()
             known = self.state.of(name)
             changed = known.model_copy(
                 update={
-                    "country": country or known.country,
+                    "country": country if chosen and country else known.country or country,
                     "language": known.language or language,
                 }
             )
@@ -149,12 +168,14 @@ class Carer:
     async def forget(self, seqs: set[int]) -> None:
         """Take the evidence of erased lines away; joint strategies that went off stay off."""
         async with self._order:
+            await self._ready()
             self.state = self.state.without(seqs)
             await self._store()
 
     async def forget_person(self, name: str) -> None:
         """Take a person out of the state."""
         async with self._order:
+            await self._ready()
             self.state = self.state.without_person(name)
             await self._store()
 

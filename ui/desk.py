@@ -16,6 +16,7 @@ from ui.engine import Engine, Maker
 from ui.hall import Hall
 from ui.inputs import Refused
 from ui.launch import auth_secret, make_private
+from ui.ledger import Ledger
 from ui.links import Links, Member
 from ui.panel import decision_view, panel_view, variant_view
 from ui.playback import Player, scripts
@@ -44,6 +45,7 @@ class Desk:
         self.settings = settings
         make_private(settings.data_dir)
         self.store = Store(settings.data_dir / "rooms.sqlite")
+        self.ledger = Ledger(self.store)
         self.engine = Engine(settings, settings.data_dir / "checkpoints.sqlite", make)
         self.settle = settle
         self.hall = Hall(self.store, self._companion)
@@ -204,8 +206,21 @@ class Desk:
         return [_notice("Thank you. That is out of the picture.")]
 
     async def _erase(self, room: Room, person: str, data: dict[str, Any]) -> list[Answer]:
-        count = await room.erase(person, _texts(data.get("keys")))
+        keys = _texts(data.get("keys"))
+        count = await room.erase(person, [*keys, *await self.ledger.shown_for(room, keys)])
         return [_notice("Erased, also from Kith’s memory." if count else "It was gone already.")]
+
+    async def releases(self, room: Room, person: str) -> Answer:
+        """Return which of a person's whispers are shared with everybody, by line key."""
+        return {"kith": "releases", "keys": await self.ledger.shared(room, person)}
+
+    async def _release(self, room: Room, person: str, data: dict[str, Any]) -> list[Answer]:
+        key = _text(data.get("key"))
+        if data.get("on"):
+            await self.ledger.grant(room, person, key)
+        else:
+            await self.ledger.revoke(room, person, key)
+        return [await self.releases(room, person)]
 
     async def _behind(self, room: Room, person: str, key: str) -> tuple[DecisionRow, Decision]:
         """Return the decision behind a reply that the person may see."""
@@ -271,6 +286,7 @@ class Desk:
         "strategies": _strategies,
         "correct": _correct,
         "erase": _erase,
+        "release": _release,
         "what_else": _what_else,
         "why": _why,
         "vote": _vote,

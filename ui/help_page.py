@@ -42,7 +42,7 @@ def help_page(asked: str | None, setting: str | None, locale: str | None) -> str
         setting: the country of this installation, or None.
         locale: the browser's languages (``Accept-Language``), or None.
     """
-    country = asked if asked is not None else setting or _country_of(locale)
+    country = asked if asked is not None else setting or country_of(locale)
     if country not in countries():
         country = None
     parts = "".join(_section(country, locale, kind, title) for kind, title in KINDS)
@@ -57,7 +57,14 @@ three times.</p><p><a href="/">Back</a></p>"""
     return page("Kith: urgent help", body)
 
 
-def _country_of(locale: str | None) -> str | None:
+def language_of(locale: str | None) -> str | None:
+    """Return the language a browser asks for first, or None."""
+    short = (locale or "").split(",")[0].split(";")[0].split("-")[0].strip().lower()
+    return short if short.isalpha() and len(short) == 2 else None
+
+
+def country_of(locale: str | None) -> str | None:
+    """Return the country a browser's locale names, or None where it tells nothing."""
     # en-US is what many browsers say wherever they are: it tells nothing
     country = country_of_locale(locale)
     return None if country == "US" else country

@@ -9,9 +9,10 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
+from agent.safety.resources import countries
 from ui import export, pages
 from ui.desk import Desk
-from ui.help_page import help_page
+from ui.help_page import country_of, help_page, language_of
 from ui.inputs import Refused
 from ui.links import COOKIE, COOKIE_DAYS, LinkRefused, Member
 from ui.playback import scripts
@@ -72,6 +73,18 @@ def make_router(
         sign_in(request, response, member, room.people[person].name)
         return response
 
+    async def placed(request: Request, country: str | None) -> None:
+        """Remember the country somebody chose, or the one their browser names, for help near."""
+        found = await here(request)
+        if found is not None and not found[0].one_browser:
+            room, person = found
+            locale = request.headers.get("accept-language")
+            known = country if country in countries() else country_of(locale)
+            carer = desk.companion(room).carer
+            await carer.place(
+                room.people[person].name, known, language_of(locale), chosen=known == country
+            )
+
     def gone(request: Request, response: Response) -> Response:
         response.delete_cookie(COOKIE)
         sign_out(request, response)
@@ -86,6 +99,7 @@ def make_router(
         room, person = found
         if room.people[person].consented is None:
             return RedirectResponse("/consent", 303)
+        await placed(request, None)
         return await chat_page(request)
 
     @router.get("/start/{scenario}")
@@ -258,6 +272,8 @@ def make_router(
     @router.get("/help")
     async def urgent_help(request: Request, country: str | None = None) -> Response:
         locale = request.headers.get("accept-language")
+        if country:
+            await placed(request, country)
         return HTMLResponse(help_page(country, desk.settings.country, locale))
 
     return router

@@ -48,6 +48,10 @@ CREATE TABLE IF NOT EXISTS corrections(
   at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS care(
   room TEXT PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE, state TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS releases(
+  id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
+  person TEXT NOT NULL, whisper INTEGER NOT NULL, shown INTEGER NOT NULL, granted REAL NOT NULL,
+  revoked REAL);
 CREATE TRIGGER IF NOT EXISTS lines_append_only BEFORE UPDATE ON lines
   WHEN NEW.text <> '' OR NEW.erased IS NULL OR NEW.seq <> OLD.seq OR NEW.speaker <> OLD.speaker
   BEGIN SELECT RAISE(ABORT, 'the transcript only grows; a line can be erased, never changed'); END;
@@ -66,7 +70,9 @@ class Store:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kith-store")
         self._db: sqlite3.Connection | None = None
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something with the database, in a transaction, on its own thread."""
+
         def on_thread() -> T:
             if self._db is None:
                 self._db = self._open()
@@ -101,7 +107,7 @@ class Store:
 
     async def add_room(self, info: RoomInfo) -> None:
         """Store a new room."""
-        await self._run(
+        await self.run(
             lambda db: db.execute(
                 "INSERT INTO rooms(id, scenario, mode, created, touched, script) "
                 "VALUES (?,?,?,?,?,?)",
@@ -122,7 +128,7 @@ class Store:
                 return None
             return RoomInfo(*row[:6], tuple(json.loads(row[6])), bool(row[7]), *row[8:])
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def change_room(self, info: RoomInfo) -> None:
         """Store a room's settings."""
@@ -136,7 +142,7 @@ class Store:
             info.position,
             info.id,
         )
-        await self._run(
+        await self.run(
             lambda db: db.execute(
                 "UPDATE rooms SET touched=?, talk=?, strategies_off=?, paused=?, generation=?, "
                 "script=?, position=? WHERE id=?",
@@ -146,18 +152,18 @@ class Store:
 
     async def delete_room(self, room: str) -> None:
         """Delete a room and everything in it."""
-        await self._run(lambda db: db.execute("DELETE FROM rooms WHERE id=?", (room,)))
+        await self.run(lambda db: db.execute("DELETE FROM rooms WHERE id=?", (room,)))
         await self._shrink()
 
     async def untouched_since(self, when: float) -> list[str]:
         """Return the ids of rooms in which nothing was said since ``when``."""
-        return await self._run(
+        return await self.run(
             lambda db: [r[0] for r in db.execute("SELECT id FROM rooms WHERE touched<?", (when,))]
         )
 
     async def people(self, room: str) -> list[Person]:
         """Return the people of a room in the order they came."""
-        return await self._run(
+        return await self.run(
             lambda db: [
                 Person(*row)
                 for row in db.execute(
@@ -180,7 +186,7 @@ class Store:
             person.consented,
             person.gone,
         )
-        await self._run(
+        await self.run(
             lambda db: db.execute(
                 "INSERT INTO people VALUES (?,?,?,?,?,?,?,?) ON CONFLICT(room, id) DO UPDATE SET "
                 "role=excluded.role, age=excluded.age, consented=excluded.consented, "
@@ -197,7 +203,7 @@ class Store:
         Raises:
             sqlite3.IntegrityError: when its place or key is taken.
         """
-        await self._run(lambda db: _insert(db, room, line))
+        await self.run(lambda db: _insert(db, room, line))
 
     async def lines(self, room: str) -> list[Line]:
         """Return the transcript, erased lines included (without their text)."""
@@ -219,7 +225,7 @@ class Store:
                 for row in rows
             ]
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def erase(self, room: str, seqs: Sequence[int]) -> None:
         """Take the words of lines away for good, also from the log beside the file."""
@@ -230,7 +236,7 @@ class Store:
                 [(time.time(), room, seq) for seq in seqs],
             )
 
-        await self._run(work)
+        await self.run(work)
         await self._shrink()
 
     async def _shrink(self) -> None:
@@ -254,11 +260,11 @@ class Store:
             )
             return int(cursor.lastrowid or 0)
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def decisions(self, room: str) -> list[DecisionRow]:
         """Return the decision records of a room in order."""
-        return await self._run(
+        return await self.run(
             lambda db: [
                 DecisionRow(*row)
                 for row in db.execute(
@@ -270,7 +276,7 @@ class Store:
 
     async def replace_records(self, records: Sequence[tuple[int, str]]) -> None:
         """Overwrite decision records, by id (used when lines they quote are erased)."""
-        await self._run(
+        await self.run(
             lambda db: db.executemany(
                 "UPDATE decisions SET record=? WHERE id=?", [(text, i) for i, text in records]
             )
@@ -289,11 +295,11 @@ class Store:
             else:
                 db.execute("DELETE FROM votes WHERE decision=? AND person=?", (decision, person))
 
-        await self._run(work)
+        await self.run(work)
 
     async def votes(self, room: str) -> list[tuple[int, str, int]]:
         """Return (decision id, person id, vote) of a room."""
-        return await self._run(
+        return await self.run(
             lambda db: [
                 (row[0], row[1], row[2])
                 for row in db.execute(
@@ -308,7 +314,7 @@ class Store:
         """Remember that a belief was marked as wrong."""
         c = correction
         values = (room, c.kind, c.person, c.other, json.dumps(list(c.evidence)), time.time())
-        await self._run(
+        await self.run(
             lambda db: db.execute(
                 "INSERT INTO corrections(room, kind, person, other, evidence, at) "
                 "VALUES (?,?,?,?,?,?)",
@@ -318,7 +324,7 @@ class Store:
 
     async def corrections(self, room: str) -> list[Correction]:
         """Return every correction, oldest first."""
-        return await self._run(
+        return await self.run(
             lambda db: [
                 Correction(*row[:3], tuple(json.loads(row[3])))
                 for row in db.execute(
@@ -338,11 +344,11 @@ class Store:
             row = db.execute("SELECT state FROM care WHERE room=?", (room,)).fetchone()
             return None if row is None else str(row[0])
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def put_care(self, room: str, state: str) -> None:
         """Store the care of a room."""
-        await self._run(
+        await self.run(
             lambda db: db.execute(
                 "INSERT INTO care VALUES (?,?) "
                 "ON CONFLICT(room) DO UPDATE SET state=excluded.state",

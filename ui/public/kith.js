@@ -17,7 +17,7 @@
     }
   }
 
-  const kith = (window.kith = { panel: null, lines: new Map(), votes: {}, mode: "", name: "" })
+  const kith = (window.kith = { panel: null, lines: new Map(), votes: {}, shared: new Set(), mode: "", name: "" })
   const narrow = () => window.matchMedia("(max-width: 767px)").matches
   const send = (what, more = {}) =>
     window.postMessage({ kith: "do", what, ...more }, window.location.origin)
@@ -140,8 +140,22 @@
       box.append(ask, el("span", { class: "sure" }, "For good, for everyone? ",
         button("Erase", () => send("erase", { keys: [line.key] }), { class: "yes" }),
         button("Keep", () => box.classList.remove("asking"))))
+      if (line.private) share(line, box)
     }
     return box
+  }
+
+  // a whisper is shown to the others only when its writer says so, line by line
+  function share(line, box) {
+    const release = (on) => () => { box.classList.remove("sharing"); send("release", { key: line.key, on }) }
+    if (kith.shared.has(line.key)) {
+      box.append(button("Take back what I shared", release(false), { class: "unshare" }))
+      return
+    }
+    box.append(button("Share with everyone", () => box.classList.add("sharing"), { class: "share" }),
+      el("span", { class: "sure-share" }, "Everybody will read this line. ",
+        button("Share it", release(true), { class: "yes-share" }),
+        button("Keep it private", () => box.classList.remove("sharing"))))
   }
 
   const stepOf = (key) => document.getElementById("step-" + key)
@@ -300,6 +314,11 @@
     },
     why, what_else: whatElse, voted,
     votes(data) { Object.entries(data.votes).forEach(([key, vote]) => voted({ key, vote })) },
+    releases(data) {
+      kith.shared = new Set(data.keys)
+      document.querySelectorAll("[data-kith][data-private]").forEach((n) => delete n.dataset.kith)
+      decorateAll()
+    },
     go(data) { window.location.assign(data.to) },
   }
   window.addEventListener("message", (event) => {
