@@ -115,3 +115,10 @@ def everything_seen(room: Room, tab: Tab) -> str:
     ]
     seen.append(repr(panel_view(room, companion_of(room), tab.person)))
     return "\n".join(seen)
+
+
+async def started(folder: Path, policy: Steady, **more: object) -> Desk:
+    """Return a desk with its graph open."""
+    desk = desk_for(folder, policy, **more)  # type: ignore[arg-type]
+    await desk.engine.start()
+    return desk
