@@ -30,6 +30,9 @@ _TO_GROUP: Final = level1.SLICES["to_group"].start
 _YOU, _THEY, _WE, _ASKS, _SHORT = (
     SURFACE.index(n) for n in ("rate_you", "rate_they", "rate_we", "ends_asking", "short")
 )
+_CALLED: Final = 3.0
+"""Added for a name called: too rare in recorded sessions (1 turn in 200) to be learned there,
+common where people write to each other."""
 _BOTH: Final = re.compile(
     r"\b(?:both|you two|you three|you guys|you all|each other|one another|everyone|everybody"
     r"|together|family|couple)\b",
@@ -61,8 +64,9 @@ class Listener:
             outputs: its level-1 outputs.
         """
         weights = self.support if turn.by_agent else self.participant
+        called = _vocative(running, turn)
         return {
-            name: float(row @ weights[:-1] + weights[-1])
+            name: float(row @ weights[:-1] + weights[-1]) + _CALLED * (name in called)
             for name, row in listener_rows(running, turn, counts, outputs).items()
         }
 

@@ -91,20 +91,15 @@ def mentions(text: str, name: str) -> bool:
 
 
 def calls(text: str, name: str) -> bool:
-    """Return whether ``name`` is called: set apart at the start, at the end or by commas."""
-    return _call_pattern(name).search(text) is not None
+    """Return whether a turn calls ``name``: set apart at its very start or end."""
+    return _call_pattern(name).search(text.strip()) is not None
 
 
 @lru_cache(maxsize=512)
 def _call_pattern(name: str) -> re.Pattern[str]:
-    word = re.escape(name)
-    start, end = (
-        r"(?:^|[.!?,;…]|\b(?:and|but|so|oh|hey|okay|well|no|yes|yeah)\b)\s*",
-        r"\s*(?:[,!?…]|$)",
-    )
-    return re.compile(
-        rf"{start}(?<!\w){word}{end}|,\s*{word}\s*[.,!?…]|,\s*{word}\s*$", re.IGNORECASE
-    )
+    word = rf"(?<!\w){re.escape(name)}(?!\w)"
+    opening = r"^(?:(?:and|but|so|oh|hey|okay|ok|well|no|yes|yeah|listen|look)\W+)?"
+    return re.compile(rf"{opening}{word}\s*[,!?…:]|,\s*{word}\s*\W*$", re.IGNORECASE)
 
 
 def words_of(text: str) -> list[str]:
