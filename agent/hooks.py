@@ -46,6 +46,8 @@ class DecisionLog(Hook):
     def _append(self, line: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
+            # names and viewpoints: for its owner alone
+            self.path.chmod(0o600)
             file.write(line + "\n")
 
 

@@ -25,6 +25,8 @@ from ui.panel import line_view
 from ui.routes import make_router
 
 log = logging.getLogger("kith.room")
+# whatever this process writes is for its owner alone
+os.umask(0o077)
 desk = Desk(load_settings())
 os.environ["CHAINLIT_AUTH_SECRET"] = desk.secret
 glue.install(make_router(desk, glue.chat_page, glue.sign_in, glue.sign_out))

@@ -16,6 +16,7 @@ from ui.engine import TRANSIENT, Engine, is_transient
 from ui.records import Correction, DecisionRow, Line
 from ui.room import Event, Room
 from ui.talk import Talk
+from ui.traces import drop_from_log
 
 log = logging.getLogger("kith.room")
 
@@ -287,6 +288,8 @@ class Companion:
             changed.append((row.id, record))
             self.decisions[i] = (replace(row, record=record), blank)
         await self.room.store.replace_records(changed)
+        log = self.engine.settings.decision_log
+        await asyncio.to_thread(drop_from_log, log, [record for _, record in changed])
 
     async def _rebuild(self, talk: Talk) -> None:
         """Read the transcript again into an empty thread, up to where was decided before."""

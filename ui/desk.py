@@ -23,6 +23,7 @@ from ui.playback import Player, scripts
 from ui.records import DecisionRow
 from ui.room import Room
 from ui.store import Store
+from ui.traces import drop_from_log
 
 log = logging.getLogger("kith.room")
 DAY_SECONDS = 86400.0
@@ -49,6 +50,7 @@ class Desk:
         self.engine = Engine(settings, settings.data_dir / "checkpoints.sqlite", make)
         self.settle = settle
         self.hall = Hall(self.store, self._companion)
+        self.hall.before_delete = self._forget_traces
         self.secret = auth_secret(settings)
         self.links = Links(self.secret, settings.link_hours)
         self._players: dict[str, Player] = {}
@@ -91,6 +93,11 @@ class Desk:
         while True:
             await asyncio.sleep(DAY_SECONDS)
             await self._sweep()
+
+    async def _forget_traces(self, room: str) -> None:
+        """Take a room that is about to be deleted out of the decision log."""
+        records = [row.record for row in await self.store.decisions(room)]
+        await asyncio.to_thread(drop_from_log, self.settings.decision_log, records)
 
     async def _sweep(self) -> None:
         for room in await self.hall.sweep(self.settings.retention_days):

@@ -95,6 +95,10 @@ class Engine:
         )
         saver.serde = serializer()
         await saver.conn.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        # an erased thread must not linger in free pages
+        await saver.conn.execute("PRAGMA secure_delete=ON")
+        self.file.touch(0o600)
+        self.file.chmod(0o600)
         await saver.setup()
         self.saver = saver
         self.graph = compile_graph(saver)
@@ -113,6 +117,7 @@ class Engine:
         )
         for (thread_id,) in found:
             await self.saver.adelete_thread(thread_id)
+        await self.saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def policy(self, name: str) -> Policy:
         """Return a policy, loading it once, off the event loop.

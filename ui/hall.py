@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from agent.labels import SCENARIOS, Scenario
 from ui.inputs import Refused
@@ -24,6 +24,7 @@ class Hall:
     def __init__(self, store: Store, companion: Callable[[Room], Listener] | None = None) -> None:
         self.store = store
         self.companion = companion
+        self.before_delete: Callable[[str], Awaitable[None]] | None = None
         self.rooms: dict[str, Room] = {}
         self._opening = asyncio.Lock()
 
@@ -82,6 +83,8 @@ class Hall:
     async def delete(self, room: str) -> None:
         """Delete a room for good."""
         self.rooms.pop(room, None)
+        if self.before_delete is not None:
+            await self.before_delete(room)
         await self.store.delete_room(room)
 
     async def sweep(self, days: int | None) -> list[str]:

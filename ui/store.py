@@ -84,6 +84,8 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(self.file, timeout=BUSY_MS / 1000, check_same_thread=False)
+        # its write-ahead files get the same permissions
+        self.file.chmod(0o600)
         db.execute(f"PRAGMA busy_timeout={BUSY_MS}")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
