@@ -1,0 +1,396 @@
+"""What happens after a flag: pure rules from a turn and its flags to what is said, and to whom.
+
+Sources by id in docs/safety.md: S1-S7 (self-harm), S14-S19 (harm between people), S10, S11, S23,
+S25 and S29 (the room itself). The caller delivers the plan and stores the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from agent.labels import STRATEGIES, Scenario
+from agent.safety import cues
+from agent.safety.care_state import (
+    CarePlan,
+    CareState,
+    Check,
+    Heard,
+    Message,
+    PersonCare,
+    Setting,
+    Topic,
+)
+from agent.safety.care_words import has, places, word, words
+from agent.safety.resources import ResourceKind
+from agent.safety.types import Flag, Kind
+
+JOINT: Final = frozenset({"enact", "join", "repair", "detach", "goal_align", "reframe"})
+"""Strategies that ask both to take part, or take for granted that nobody is at fault."""
+COOLDOWN: Final = 10
+"""Turns of a person after which places to get help are named again (S6)."""
+REMIND_SECONDS: Final = 3 * 3600.0
+CHECKS_KEPT: Final = 400
+_ENDS_JOINT: Final = frozenset({"violence", "coercive_control", "threat", "child_abuse"})
+_HELP: Final[dict[Topic, tuple[ResourceKind, ...]]] = {
+    "self_harm": ("suicide_crisis",),
+    "other": ("suicide_crisis",),
+    "violence": ("domestic_violence",),
+    "coercive_control": ("domestic_violence",),
+    "child_abuse": ("child",),
+    "target": ("domestic_violence",),
+    "actor": ("emergency",),
+    "medical": ("emergency",),
+}
+_BETWEEN: Final = frozenset({"violence", "coercive_control", "child_abuse", "actor", "target"})
+"""Topics about harm between people."""
+_DANGER_IS_NO: Final = frozenset({"violence", "coercive_control", "child_abuse", "target"})
+"""Topics whose question asks for safety, so that "no" means danger."""
+
+
+def strategies_off(state: CareState, scenario: Scenario) -> frozenset[str]:
+    """Return the strategies that no decision may use in a room."""
+    return JOINT & frozenset(STRATEGIES[scenario]) if state.joint_off else frozenset()
+
+
+def care(
+    state: CareState, setting: Setting, heard: Heard, flags: Sequence[Flag]
+) -> tuple[CareState, CarePlan]:
+    """Return the state after a turn, and what to do about it.
+
+    Args:
+        state: before the turn.
+        setting: the room.
+        heard: the turn.
+        flags: what the safety layers found in it (alarms the language model cleared left out).
+    """
+    return _Turn(state, setting, heard, flags).run()
+
+
+class _Turn:
+    """One turn being cared for."""
+
+    def __init__(
+        self, state: CareState, setting: Setting, heard: Heard, flags: Sequence[Flag]
+    ) -> None:
+        self.state = state
+        self.setting = setting
+        self.heard = heard
+        self.flags = flags
+        known = self.me.language
+        self.language = cues.language_of(heard.text, known if known in words() else "en")
+        self.plan = CarePlan()
+
+    def run(self) -> tuple[CareState, CarePlan]:
+        me = self.me
+        changed = {"turns": me.turns + 1, "language": self.language if self.flags else me.language}
+        self._put(self.heard.speaker, me.model_copy(update=changed))
+        self._note()
+        if cues.minor_hint(self.heard.text):
+            names = dict.fromkeys((*self.state.minors, self.heard.speaker))
+            self.state = self.state.model_copy(update={"minors": tuple(names)})
+        flag = _leading(self.flags, self.heard.speaker)
+        if flag is not None:
+            self._concern(flag)
+        elif cues.mutual(self.heard.text):
+            self._both(self.heard.speaker)
+        elif not self._answer():
+            self._room()
+        self._everybody()
+        return self.state, replace(
+            self.plan,
+            strategies_off=strategies_off(self.state, self.setting.scenario),
+            careful=self.state.joint_off,
+        )
+
+    # state
+
+    @property
+    def me(self) -> PersonCare:
+        return self.state.of(self.heard.speaker)
+
+    def _put(self, name: str, person: PersonCare) -> None:
+        self.state = self.state.with_person(name, person)
+
+    def _note(self) -> None:
+        """Switch joint strategies off where somebody may be harmed by somebody (S15)."""
+        ends = any(f.kind in _ENDS_JOINT for f in self.flags) or cues.mutual(self.heard.text)
+        if ends and not self.state.joint_off:
+            self.state = self.state.model_copy(update={"joint_off": True})
+            self.plan = replace(self.plan, switched=True)
+
+    # concerns
+
+    def _concern(self, flag: Flag) -> None:
+        speaker = self.heard.speaker
+        self.plan = replace(self.plan, hold=True)
+        if flag.kind == "dependency":
+            self._say_where_said("dependency.ask")
+            return
+        topic = _topic(flag, speaker)
+        denial = flag.evidence.rule == "denial_after_disclosure"
+        urgent = not denial and self._urgent(topic, flag)
+        self._message(speaker, topic, denial=denial, urgent=urgent)
+        if topic == "actor":
+            self._after_threat(flag)
+        elif cues.mutual(self.heard.text):
+            self._both(speaker, told=True)
+
+    def _both(self, speaker: str, *, told: bool = False) -> None:
+        """Check on each in private where somebody says that both hurt each other (S19)."""
+        self.plan = replace(self.plan, hold=True)
+        everybody = (speaker,) if self.heard.private else self.setting.people
+        for name in everybody:
+            if not (told and name == speaker):
+                self._message(name, "target")
+
+    def _urgent(self, topic: Topic, flag: Flag) -> bool:
+        if topic in ("self_harm", "violence", "coercive_control", "child_abuse"):
+            return cues.urgent(self.heard.text, topic == "self_harm")
+        return False
+
+    def _after_threat(self, flag: Flag) -> None:
+        """Decided policy for threats: general help for all; the content reaches nobody (S16)."""
+        if self.setting.shared_screen:
+            return
+        if self.heard.private:
+            self.state = self.state.model_copy(update={"general_due": True})
+        elif flag.about in self.setting.people and flag.about != self.heard.speaker:
+            # they read it themselves
+            self._message(str(flag.about), "target")
+
+    def _message(
+        self, to: str, topic: Topic, *, denial: bool = False, urgent: bool = False
+    ) -> None:
+        """Plan the next message about a topic to a person (S1, S3, S5, S6)."""
+        if self.setting.shared_screen and topic in _BETWEEN:
+            self._general_on_screen(to)
+            return
+        person = self.state.of(to)
+        key = self._key(person, topic, denial, urgent)
+        parts = [word(key, self._language(to), name=to)]
+        offers_help = urgent or topic in ("medical", "actor")
+        person = self._with_help(person, topic, parts, to, offers_help)
+        person = self._with_audience(person, parts, to, topic)
+        asks = key.endswith((".ask", ".again", ".child")) and topic not in ("actor", "medical")
+        person = person.model_copy(
+            update={
+                "asked": {**person.asked, topic: person.turns} if asks else person.asked,
+                "count": {**person.count, topic: person.count.get(topic, 0) + 1},
+                "waiting": topic if asks else None,
+            }
+        )
+        self._put(to, person)
+        self._deliver(to, " ".join(parts))
+
+    def _key(self, person: PersonCare, topic: Topic, denial: bool, urgent: bool) -> str:
+        if topic == "other":
+            return "self_harm.other"
+        if denial and has(f"{topic}.again"):
+            return f"{topic}.again"
+        if urgent and has(f"{topic}.imminent"):
+            return f"{topic}.imminent"
+        if topic == "actor" and {f.kind for f in self.flags} == {"coercive_control"}:
+            return "actor.control"
+        if topic == "actor" and any(f.kind == "threat" for f in self.flags):
+            asks = any(f.evidence.rule.endswith("ask_to_hit") for f in self.flags)
+            if not asks and topic not in person.count:
+                return "actor.threat"
+        if topic not in person.count or not has(f"{topic}.more_1"):
+            young = self._minor(self.heard.speaker) and topic == "child_abuse"
+            return "child_abuse.child" if young else f"{topic}.ask"
+        number = person.count[topic]
+        options = [f"{topic}.more_{i}" for i in (1, 2, 3) if has(f"{topic}.more_{i}")]
+        return options[(number - 1) % len(options)]
+
+    def _with_help(
+        self, person: PersonCare, topic: Topic, parts: list[str], to: str, now: bool
+    ) -> PersonCare:
+        kinds = _HELP[topic] + (("emergency",) if now and "emergency" not in _HELP[topic] else ())
+        if self._minor(to) and topic != "medical" and "child" not in kinds:
+            kinds = ("child", *kinds)
+        due = [k for k in kinds if self._due(person, k)]
+        if not due and not now:
+            return person
+        language, country = self._language(to), person.country or self.setting.country
+        named = places(country, language, tuple(kinds if now else due))
+        parts.append(word("help", language, help=named))
+        parts.append(word("help_where", language))
+        if country is None and not person.country_asked:
+            parts.append(word("country", language))
+            person = person.model_copy(update={"country_asked": True})
+        given: dict[str, int] = dict(person.given)
+        given.update((kind, person.turns) for kind in kinds)
+        return person.model_copy(update={"given": given})
+
+    def _due(self, person: PersonCare, kind: ResourceKind) -> bool:
+        last = person.given.get(kind)
+        return last is None or person.turns - last >= COOLDOWN
+
+    def _with_audience(
+        self, person: PersonCare, parts: list[str], to: str, topic: Topic
+    ) -> PersonCare:
+        """State once who sees it and what the agent cannot do (S4, S11)."""
+        if person.told_audience:
+            return person
+        shared = self.setting.shared_screen
+        parts.append(word("shared_screen" if shared else "private", self._language(to)))
+        if not shared and topic == "self_harm":
+            parts.append(word("pause_offer", self._language(to)))
+        return person.model_copy(update={"told_audience": True})
+
+    def _general_on_screen(self, to: str) -> None:
+        """Name help for everybody: harm is never spelled out where the other reads along (S16)."""
+        person = self.state.of(to)
+        last = person.given.get("general")
+        if last is None or person.turns - last >= COOLDOWN:
+            self.plan = replace(self.plan, public=word("general"))
+            given = {**person.given, "general": person.turns}
+            self._put(to, person.model_copy(update={"given": given}))
+
+    def _deliver(self, to: str, text: str) -> None:
+        if self.setting.shared_screen:
+            self.plan = replace(self.plan, public=text)
+            return
+        self.plan = replace(self.plan, private=(*self.plan.private, Message(to, text)))
+
+    # an answer to a direct question
+
+    def _answer(self) -> bool:
+        """Take the answer to a direct question; True when something was said."""
+        person, topic = self.me, self.me.waiting
+        if topic is None:
+            return False
+        if not self.heard.private and not self.setting.shared_screen:
+            # they talk to the others: the question stays open and is not pressed
+            return False
+        if cues.asked(self.heard.text, self.heard.private) is not None:
+            return False
+        said = cues.answer(self.heard.text)
+        urgent = topic != "target" and cues.urgent(self.heard.text, topic == "self_harm")
+        danger = said == ("no" if topic in _DANGER_IS_NO else "yes")
+        base: Topic = "violence" if topic == "target" else topic
+        self.plan = replace(self.plan, hold=True)
+        if danger or (urgent and said != ("yes" if topic in _DANGER_IS_NO else "no")):
+            self._message(self.heard.speaker, base, urgent=True)
+            return True
+        if said == "unclear":
+            once = person.count.get(topic, 0) > 1 or not has(f"{base}.again")
+            if once or self.setting.shared_screen:
+                self._put(self.heard.speaker, person.model_copy(update={"waiting": None}))
+                self.plan = replace(self.plan, hold=False)
+                return False
+            self._message(self.heard.speaker, base, denial=True)
+            count = {**self.me.count, topic: person.count.get(topic, 0) + 1}
+            self._put(self.heard.speaker, self.me.model_copy(update={"count": count}))
+            return True
+        self._put(self.heard.speaker, person.model_copy(update={"waiting": None}))
+        key = f"{base}.no" if base == "self_harm" else f"{base}.safe"
+        if has(key):
+            self._deliver(self.heard.speaker, word(key, "en", name=self.heard.speaker))
+        return True
+
+    # the room itself
+
+    def _room(self) -> None:
+        """Answer questions about the room and about sides, and keep children's ears free."""
+        asked = cues.asked(self.heard.text, self.heard.private)
+        if asked == "pause":
+            self.plan = replace(self.plan, hold=True, public=word("pause"))
+        elif asked == "secrecy" and self._minor(self.heard.speaker):
+            self._say_where_said("secrecy_minor")
+        elif asked == "verdict" and self.heard.private:
+            self._say_where_said("verdict_private")
+        elif asked is not None:
+            self._say_where_said(asked)
+        elif self._adults_talk_before_a_child():
+            self.plan = replace(self.plan, hold=True, public=word("minor_topic"))
+
+    def _adults_talk_before_a_child(self) -> bool:
+        if self.heard.private or not cues.adult_topic(self.heard.text):
+            return False
+        return any(self._minor(p) for p in self.setting.people)
+
+    def _say_where_said(self, key: str) -> None:
+        text = word(key, self._language(self.heard.speaker), name=self.heard.speaker)
+        self.plan = replace(self.plan, hold=True)
+        if self.heard.private and not self.setting.shared_screen:
+            self._deliver(self.heard.speaker, text)
+        else:
+            self.plan = replace(self.plan, public=text)
+
+    def _everybody(self) -> None:
+        """Give notes that are for all: general help, and the three-hourly reminder (S10, S23)."""
+        if self.heard.private:
+            return
+        if self.state.general_due:
+            self.state = self.state.model_copy(update={"general_due": False})
+            self.plan = replace(self.plan, notice=word("general"))
+        if self.state.reminded is None:
+            self.state = self.state.model_copy(update={"reminded": self.heard.at})
+        minors = any(self._minor(p) for p in self.setting.people)
+        if minors and self.heard.at - (self.state.reminded or 0.0) >= REMIND_SECONDS:
+            self.state = self.state.model_copy(update={"reminded": self.heard.at})
+            self.plan = replace(self.plan, notice=word("reminder"))
+
+    def _minor(self, name: str) -> bool:
+        return name in self.setting.minors or name in self.state.minors
+
+    def _language(self, to: str) -> str:
+        if to == self.heard.speaker and self.language != "en":
+            return self.language
+        return "en"
+
+
+_ORDER: Final[tuple[Kind, ...]] = (
+    "self_harm",
+    "child_abuse",
+    "violence",
+    "coercive_control",
+    "threat",
+    "medical",
+    "dependency",
+)
+
+
+def _leading(flags: Sequence[Flag], speaker: str) -> Flag | None:
+    """Return the flag to act on: what a rule found before what a model found, worst first."""
+
+    def rank(flag: Flag) -> tuple[bool, bool, int]:
+        model = flag.evidence.rule.startswith(("sentence_model.", "signs."))
+        acts = flag.actor == speaker and flag.kind in ("violence", "threat")
+        own = flag.kind == "self_harm"
+        return (model and flag.source == "rules", not (acts or own), _ORDER.index(flag.kind))
+
+    return min(flags, key=rank, default=None)
+
+
+def _topic(flag: Flag, speaker: str) -> Topic:
+    if flag.kind == "self_harm":
+        return "self_harm" if flag.about in (speaker, None) else "other"
+    if flag.kind == "child_abuse":
+        return "child_abuse"
+    if flag.kind == "medical":
+        return "medical"
+    if flag.actor == speaker:
+        return "actor"
+    return "coercive_control" if flag.kind == "coercive_control" else "violence"
+
+
+def evidence_of(seq: int, flags: Sequence[Flag], cleared: Sequence[Flag] = ()) -> tuple[Check, ...]:
+    """Return what is kept as evidence for a turn: rules and layers, no words.
+
+    Args:
+        seq: the turn's place in the transcript.
+        flags: alarms that stand.
+        cleared: alarms that the language model took back.
+    """
+    standing = [
+        Check(seq=seq, kind=f.kind, rule=f.evidence.rule, sources=(f.source,)) for f in flags
+    ]
+    gone = [
+        Check(seq=seq, kind=f.kind, rule=f.evidence.rule, sources=(f.source,), cleared_by="llm")
+        for f in cleared
+    ]
+    return (*standing, *gone)

@@ -1,0 +1,190 @@
+"""What the room remembers about care it gave, and what it plans to say. JSON-able, no words kept.
+
+The state lists what was asked, offered and answered. It holds no score, no level and no label on
+a person (NICE NG225), and no sentence of anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent.labels import Scenario
+from agent.safety.types import Kind, Source
+
+Topic = Literal[
+    "self_harm",
+    "violence",
+    "coercive_control",
+    "child_abuse",
+    "medical",
+    "actor",
+    "target",
+    "other",
+]
+"""What a message is about: the kinds of concern, seen from the person it goes to."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Check(_Model):
+    """What each layer made of one turn: the evidence behind what was done.
+
+    Attributes:
+        seq: the turn's place in the room's transcript.
+        kind: the kind of concern.
+        rule: the rule that found it, "" when only the language model did.
+        sources: the layers that raised it.
+        cleared_by: the layer that took the alarm back, or None.
+    """
+
+    seq: int
+    kind: Kind
+    rule: str
+    sources: tuple[Source, ...]
+    cleared_by: Literal["llm"] | None = None
+
+
+class PersonCare(_Model):
+    """What was said to one person and what they chose.
+
+    Attributes:
+        turns: turns of theirs that were looked at.
+        asked: topic -> their turn at which the direct question was last put.
+        given: kind of help -> their turn at which places were last named.
+        count: topic -> how many messages it has had.
+        waiting: the topic whose question has no answer yet.
+        told_audience: whether they know who sees these messages.
+        country: ISO code they chose or their browser named; None when not known.
+        language: ISO code they last used, or their browser named; None when not known.
+        country_asked: whether the room asked them for the country.
+    """
+
+    turns: int = 0
+    asked: dict[Topic, int] = Field(default_factory=dict)
+    given: dict[str, int] = Field(default_factory=dict)
+    count: dict[Topic, int] = Field(default_factory=dict)
+    waiting: Topic | None = None
+    told_audience: bool = False
+    country: str | None = None
+    language: str | None = None
+    country_asked: bool = False
+
+
+class CareState(_Model):
+    """A room's care, stored beside the transcript.
+
+    Attributes:
+        people: by name.
+        joint_off: joint strategies stay off from now on.
+        general_due: the note to everybody waits for the next public turn.
+        minors: people who said to be under eighteen.
+        reminded: time of the last reminder that this is an AI, seconds since the epoch.
+        looked: per thread ("" for the public one) the last turn looked at.
+        checks: evidence, oldest first.
+    """
+
+    people: dict[str, PersonCare] = Field(default_factory=dict)
+    joint_off: bool = False
+    general_due: bool = False
+    minors: tuple[str, ...] = ()
+    reminded: float | None = None
+    looked: dict[str, int] = Field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+    def of(self, name: str) -> PersonCare:
+        """Return what is known of a person, empty at first."""
+        return self.people.get(name, PersonCare())
+
+    def with_person(self, name: str, person: PersonCare) -> CareState:
+        """Return the state with one person replaced."""
+        return self.model_copy(update={"people": {**self.people, name: person}})
+
+    def without(self, seqs: set[int]) -> CareState:
+        """Return the state without the evidence of erased turns; what was decided stays decided."""
+        return self.model_copy(
+            update={"checks": tuple(c for c in self.checks if c.seq not in seqs)}
+        )
+
+    def without_person(self, name: str) -> CareState:
+        """Return the state without a person."""
+        return self.model_copy(
+            update={
+                "people": {n: p for n, p in self.people.items() if n != name},
+                "minors": tuple(n for n in self.minors if n != name),
+                "looked": {n: s for n, s in self.looked.items() if n != name},
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A turn that was just said.
+
+    Attributes:
+        seq: its place in the transcript.
+        speaker: who said it.
+        text: the words.
+        private: said to the agent alone.
+        at: seconds since the epoch.
+    """
+
+    seq: int
+    speaker: str
+    text: str
+    private: bool = False
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The room around a turn.
+
+    Attributes:
+        scenario: couple or family.
+        people: names of those who take part.
+        minors: names of those under eighteen, by their place in the room.
+        shared_screen: everybody looks at one screen, so nothing is private.
+        country: of the installation, where the operator set one.
+    """
+
+    scenario: Scenario
+    people: tuple[str, ...]
+    minors: frozenset[str] = frozenset()
+    shared_screen: bool = False
+    country: str | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """Words for one person alone."""
+
+    to: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CarePlan:
+    """What to do about a turn.
+
+    Attributes:
+        private: messages to single persons, in order.
+        public: words for the whole room, or None.
+        notice: a passing note for everybody, or None.
+        strategies_off: strategies no public or private decision may use from now on.
+        careful: replies may not take for granted that nobody is at fault.
+        hold: the policy's own reply to this turn is left out.
+        switched: joint strategies went off with this turn.
+    """
+
+    private: tuple[Message, ...] = ()
+    public: str | None = None
+    notice: str | None = None
+    strategies_off: frozenset[str] = frozenset()
+    careful: bool = False
+    hold: bool = False
+    switched: bool = False
