@@ -7,6 +7,7 @@ A block is a flat array; which blocks a head reads is written in its weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -69,7 +70,6 @@ class Reader:
         self.last = running.last_speaker
         self.others = running.others(self.last)
         self.other = running.clear_first(self.others)
-        self._structure: Array | None = None
 
     def _role(self, name: str) -> int:
         if name == THERAPIST:
@@ -80,30 +80,29 @@ class Reader:
             return 2
         return 3 if name == self.run.group else 4
 
+    @cached_property
     def structure(self) -> Array:
         """Who spoke to whom, how long, how fast."""
-        if self._structure is None:
-            run = self.run
-            floor = sum(p.floor for p in run.people.values()) + run.support_floor + 1
-            fast = sum(p.floor_fast for p in run.people.values()) + 1
-            out = [
-                float(np.log1p(run.count)),
-                float(np.log1p(run.quiet)),
-                float(min(run.quiet, 6)),
-                float(np.log1p(run.support_run)),
-                float(len(run.people) - 2),
-                run.alternation,
-                run.overlap,
-                run.gap,
-                float(run.last_support is None),
-            ]
-            for name in (self.last, self.other):
-                out += self._person(run.people[name] if name else None, floor, fast)
-            out.append(run.support_floor / floor)
-            for back in range(1, LOOK_BACK + 1):
-                out += self._turn(back)
-            self._structure = np.array(out)
-        return self._structure
+        run = self.run
+        floor = sum(sorted(p.floor for p in run.people.values())) + run.support_floor + 1
+        fast = sum(sorted(p.floor_fast for p in run.people.values())) + 1
+        out = [
+            float(np.log1p(run.count)),
+            float(np.log1p(run.quiet)),
+            float(min(run.quiet, 6)),
+            float(np.log1p(run.support_run)),
+            float(len(run.people) - 2),
+            run.alternation,
+            run.overlap,
+            run.gap,
+            float(run.last_support is None),
+        ]
+        for name in (self.last, self.other):
+            out += self._person(run.people[name] if name else None, floor, fast)
+        out.append(run.support_floor / floor)
+        for back in range(1, LOOK_BACK + 1):
+            out += self._turn(back)
+        return np.array(out)
 
     def _person(self, person: Person | None, floor: float, fast: float) -> list[float]:
         if person is None:
@@ -141,6 +140,8 @@ class Reader:
         people = [p for p in people if p.turns]
         if not people:
             return np.zeros(_N_SPEAKER)
+        if len(people) == 1:
+            return np.asarray(getattr(people[0], f"{kind}_profile")())
         weights = np.array([p.floor + 1e-3 for p in people])
         profiles = np.array([getattr(p, f"{kind}_profile")() for p in people])
         # summed in an order that does not depend on how people are listed
@@ -152,10 +153,11 @@ class Reader:
         spoke = [p for p in people if p.turns]
         return max(spoke, key=lambda p: p.last) if spoke else None
 
+    @cached_property
     def _group_blocks(self) -> Blocks:
         run = self.run
         return {
-            "structure": self.structure(),
+            "structure": self.structure,
             "pattern": np.concatenate(
                 [run.pattern_fast, run.pattern_slow * 0.3, run.pattern_total / (run.count + 3)]
             ),
@@ -172,7 +174,7 @@ class Reader:
         slow = self._profile(last, "slow"), self._profile(rest, "slow")
         mean = self._profile(last, "mean"), self._profile(rest, "mean")
         blocks = {
-            **self._group_blocks(),
+            **self._group_blocks,
             "profiles": np.concatenate([fast[0], slow[0], fast[1], slow[1]]),
             "contrast": np.concatenate(
                 [
@@ -195,7 +197,7 @@ class Reader:
         outputs = newest.outputs if newest else np.zeros(level1.WIDTH)
         last, rest = [self.last] if self.last else [], self.others
         blocks = {
-            **self._group_blocks(),
+            **self._group_blocks,
             "profiles": np.concatenate(
                 [self._profile(names, kind) for names in (last, rest) for kind in ("fast", "slow")]
             ),
@@ -248,7 +250,7 @@ class Reader:
         facts, crossed = self.relation(target)
         voices = sorted((run.people[n] for n in names if n in run.people), key=lambda p: p.last)
         blocks = {
-            **self._group_blocks(),
+            **self._group_blocks,
             "relation": facts,
             "crossed": crossed,
             "profiles": np.concatenate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
@@ -92,6 +93,26 @@ class Term:
     points: Array
     width: float = 1.0
 
+    @cached_property
+    def _single(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        # half of the time of a decision goes here: single precision halves it
+        points = self.points.astype(np.float32)
+        return np.ascontiguousarray(points.T), (points * points).sum(1)
+
+    def similarity(self, seen: Rows) -> NDArray[np.float32]:
+        """Return the weighted kernel with the points, shape (n, points)."""
+        points, squares = self._single
+        here = np.hstack([seen[b] for b in self.blocks]) * self.width
+        x = here.astype(np.float32)
+        out = x @ points
+        out *= 2
+        out -= squares
+        out -= (x * x).sum(1)[:, None]
+        np.minimum(out, 0, out=out)
+        np.exp(out, out=out)
+        out *= np.float32(self.weight)
+        return out
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -118,14 +139,11 @@ class Kernel:
 
     def similarity(self, seen: Rows) -> Array:
         """Return the kernel between coordinates and the points, shape (n, points)."""
-        return sum(
-            (
-                term.weight
-                * gaussian(np.hstack([seen[b] for b in term.blocks]) * term.width, term.points)
-                for term in self.terms
-            ),
-            np.zeros((1, 1)),
-        )
+        first, *rest = self.terms
+        total = first.similarity(seen)
+        for term in rest:
+            total += term.similarity(seen)
+        return total.astype(np.float64)
 
 
 def gaussian(a: Array, b: Array) -> Array:

@@ -42,6 +42,8 @@ class _Kept:
     running: Running
     memory: Memory
     records: list[Record]
+    reader: Reader | None = None
+    met: tuple[str, ...] = ()
 
 
 class LocalPolicy:
@@ -154,9 +156,12 @@ class LocalPolicy:
 
     def _reader(self, view: View) -> Reader:
         kept = self._picture(view)
-        kept.running.meet(view.participants)
-        sequence = self.weights.sequence
-        return Reader(kept.running, None if sequence is None else (sequence, kept.memory))
+        if kept.reader is None or kept.met != view.participants:
+            kept.running.meet(view.participants)
+            sequence = self.weights.sequence
+            both = None if sequence is None else (sequence, kept.memory)
+            kept.reader, kept.met = Reader(kept.running, both), view.participants
+        return kept.reader
 
     def _picture(self, view: View) -> _Kept:
         """Return the picture after the view's turns, extending a kept one where possible."""
@@ -170,6 +175,7 @@ class LocalPolicy:
         else:
             kept = _Kept(view.scenario, [], Running(view.scenario), Memory(), [])
         if len(kept.turns) < len(turns):
+            kept.reader = None
             self._extend(kept, turns[len(kept.turns) :], view.participants)
         self._kept[_key(view.scenario, turns)] = kept
         while len(self._kept) > _CONVERSATIONS:
