@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from agent.policies.local.addressee import Listener
 from agent.policies.local.heads import Head
-from agent.policies.local.running import Running
+from agent.policies.local.running import Running, addressee_label
 from agent.policies.local.sequence import SequenceModel
 from agent.policies.local.store import Weights
 from agent.train import sequence as sequences
@@ -95,14 +95,17 @@ def held_out_tables(fitted: Fitted, corpus: Corpus, inferred: bool = False) -> d
     Args:
         fitted: the weights.
         corpus: other sessions.
-        inferred: whether addressees are inferred instead of taken from the annotation.
+        inferred: whether participants' addressees are inferred instead of taken from the
+            annotation; whom the supporting side spoke to is known to itself.
     """
     outputs = outputs_of(fitted.first, corpus)
 
     def listen(running: Running, index: int, i: int) -> str:
         session = corpus.sessions[index]
-        seen = outputs[corpus.offsets[index] + i]
-        return fitted.listener.infer(running, session.turns[i], session.counts[i], seen)
+        turn, seen = session.turns[i], outputs[corpus.offsets[index] + i]
+        if turn.by_agent:
+            return addressee_label(turn.addressees, session.scenario)
+        return fitted.listener.infer(running, turn, session.counts[i], seen)
 
     chosen: Listen | None = listen if inferred else None
     return tables(corpus, outputs, fitted.sequence, chosen)

@@ -55,7 +55,8 @@ def walk(
     """Yield (by the supporting side, annotated addressee, features, inferred) per turn.
 
     Turns without an annotated addressee are passed over. With a listener the history holds
-    inferred addressees, otherwise annotated ones.
+    inferred addressees of participants' turns; whom the supporting side spoke to is known to
+    itself.
     """
     for index, session in enumerate(corpus.sessions):
         running = Running(session.scenario)
@@ -70,4 +71,5 @@ def walk(
             if gold:
                 found = listener_rows(running, turn, session.counts[i], seen)
                 yield turn.by_agent, gold, found, guess
-            running.observe(turn, guess, session.counts[i], session.vectors[i], seen)
+            heard = gold if turn.by_agent else guess
+            running.observe(turn, heard, session.counts[i], session.vectors[i], seen)

@@ -53,7 +53,7 @@ class LocalPolicy:
         weights: what it was taught.
         encoder: makes sentence vectors.
         addressees: ``given`` believes a turn's addressees where somebody gave them and infers the
-            rest; ``inferred`` always infers.
+            rest; ``inferred`` always infers those of participants' turns.
         writer: finds the words of a reply; without one every reply is refused.
     """
 
@@ -193,7 +193,8 @@ class LocalPolicy:
             counts, wide = surface(text), np.asarray(vector, dtype=np.float64)
             outputs = self.weights.level1.outputs(wide, counts)
             label = addressee_label(turn.addressees, kept.scenario)
-            if self.addressees == "inferred" or not (turn.addressees_given and label):
+            believed = turn.by_agent or (self.addressees == "given" and turn.addressees_given)
+            if not (label and believed):
                 kept.running.meet(present)
                 label = self.weights.listener.infer(kept.running, turn, counts, outputs)
             kept.records.append(kept.running.observe(turn, label, counts, wide, outputs))
