@@ -55,6 +55,8 @@ def estimates(plan: Plan, judge: bool) -> dict[str, Estimate]:
     for variant in plan.variants:
         tasks = plan.policies[variant.name].answers
         repeats = plan.choice.repeats
+        # a counterbalanced run asks everything twice, and judges the first half
+        halves = 2 if plan.choice.counterbalance else 1
         units: Counter[str] = Counter()
         points = tokens = 0
         for sample in plan.points:
@@ -65,7 +67,8 @@ def estimates(plan: Plan, judge: bool) -> dict[str, Estimate]:
                 tokens += overhead + _shown(point, plan) // CHARACTERS_A_TOKEN
         calls, tokens_in, tokens_out = 0, 0, 0
         if uses_llm(variant.policy):
-            calls, tokens_in, tokens_out = points, tokens, points * ANSWER_TOKENS
+            calls, tokens_in = points * halves, tokens * halves
+            tokens_out = calls * ANSWER_TOKENS
         usd: float | None = _usd(plan, tokens_in, tokens_out)
         if judge:
             n = units["er"] + units["vp"]
@@ -76,7 +79,7 @@ def estimates(plan: Plan, judge: bool) -> dict[str, Estimate]:
             usd = None if usd is None or more is None else usd + more
         found[variant.name] = Estimate(
             {task: n * repeats for task, n in units.items()},
-            points * repeats,
+            points * halves * repeats,
             calls * repeats,
             tokens_in * repeats,
             tokens_out * repeats,

@@ -108,6 +108,7 @@ class Choice:
         sample_ids: only these samples, None for all.
         repeats: how often each variant runs.
         concurrency: samples in flight; shapes no answer.
+        counterbalance: whether each point is asked once more with names and order changed.
     """
 
     split: str = "dev"
@@ -121,6 +122,7 @@ class Choice:
     sample_ids: tuple[str, ...] | None = None
     repeats: int = 1
     concurrency: int = 1
+    counterbalance: bool = False
 
     def options(self, repeat: int = 0) -> ReplayOptions:
         """Return the runner's options.
@@ -201,6 +203,9 @@ class Plan:
             "seed": self.settings.seed,
             "encoder": self.settings.encoder,
         }
+        if chosen.counterbalance:
+            # only where it is wanted: runs without it keep their hash
+            found["counterbalance"] = True
         if any(uses_llm(v.policy) for v in self.variants):
             values = self.settings.model_dump(mode="json", include=set(LLM_SETTINGS))
             found["llm"] = {name: values[name] for name in LLM_SETTINGS if name in values}

@@ -19,7 +19,9 @@ from agent.rescue import DataError
 from agent.rescue.splits import SplitError
 from agent.rescue.turns import MODES
 from agent.settings import Settings, SettingsError, load_settings
+from eval import counterbalance as swapping
 from eval import finish
+from eval.cost import cost_line
 from eval.data.locate import locate
 from eval.dry_run import dry_run_table
 from eval.instances import DECISION_TASKS, TASKS
@@ -91,6 +93,14 @@ def main(
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Run every variant so often.")] = 1,
     concurrency: Annotated[int | None, typer.Option(min=1, help="Samples in flight.")] = None,
+    counterbalance: Annotated[
+        bool,
+        typer.Option(
+            "--counterbalance",
+            help="Ask every point once more with names and order of the people changed, and "
+            "tell how many decisions change.",
+        ),
+    ] = False,
     max_error_rate: Annotated[
         float, typer.Option(min=0, max=1, help="A larger share of failures exits with 3.")
     ] = 0.02,
@@ -145,6 +155,7 @@ def main(
             sample_ids=_ids(sample_ids),
             repeats=repeats,
             concurrency=concurrency or _concurrency(names, settings),
+            counterbalance=counterbalance,
         )
         plan = make_plan(choice, locate(data, settings), settings)
     except (
@@ -175,6 +186,8 @@ def main(
     try:
         _replay(plan, folder, fresh, retry_errors, console)
         failed = finish.finish(folder, wanted, settings, console, plan.source)
+        if choice.counterbalance:
+            failed = max(failed, _changes(plan, folder, console))
     except (StoreError, EncoderError) as error:
         _say(console, str(error), "red")
         raise typer.Exit(_exit_of(error)) from None
@@ -186,6 +199,15 @@ def main(
 
 
 def _replay(plan: Plan, folder: Path, fresh: bool, retry: bool, console: Console) -> None:
+    with RunStore(folder, plan.manifest(), fresh=fresh, retry=retry) as store:
+        _carry_out(plan, store, console, swapped=False)
+    if plan.choice.counterbalance:
+        place, manifest = folder / swapping.FOLDER, swapping.swapped_manifest(plan.manifest())
+        with RunStore(place, manifest, fresh=fresh, retry=retry) as store:
+            _carry_out(plan, store, console, swapped=True)
+
+
+def _carry_out(plan: Plan, store: RunStore, console: Console, *, swapped: bool) -> None:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -193,25 +215,34 @@ def _replay(plan: Plan, folder: Path, fresh: bool, retry: bool, console: Console
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
     )
-    with RunStore(folder, plan.manifest(), fresh=fresh, retry=retry) as store:
-        if store.resumed:
-            planned, done = sum(1 for _ in plan.batches()), len(store.done)
-            _say(console, f"{folder}: {done} of {planned} samples are already done", "")
-        with Bars(*columns, console=console) as bars:
-            started: dict[str, tuple[Any, dt.datetime]] = {}
+    if store.resumed:
+        planned, done = sum(1 for _ in plan.batches()), len(store.done)
+        _say(console, f"{store.folder}: {done} of {planned} samples are already done", "")
+    with Bars(*columns, console=console) as bars:
+        started: dict[str, tuple[Any, dt.datetime]] = {}
 
-            def seen(name: str, turns: int, total: int) -> None:
-                if turns == 0:
-                    bar = bars.add_task(name, total=total, rate="")
-                    started[name] = (bar, dt.datetime.now(dt.UTC))
-                    return
-                bar, start = started[name]
-                bars.advance(bar, turns)
-                spent = (dt.datetime.now(dt.UTC) - start).total_seconds()
-                done = bars.tasks[bar].completed
-                bars.update(bar, rate=f"{done / max(spent, 1e-9):.0f} turns/s")
+        def seen(name: str, turns: int, total: int) -> None:
+            if turns == 0:
+                shown = f"{name}, swapped" if swapped else name
+                bar = bars.add_task(shown, total=total, rate="")
+                started[name] = (bar, dt.datetime.now(dt.UTC))
+                return
+            bar, start = started[name]
+            bars.advance(bar, turns)
+            spent = (dt.datetime.now(dt.UTC) - start).total_seconds()
+            done = bars.tasks[bar].completed
+            bars.update(bar, rate=f"{done / max(spent, 1e-9):.0f} turns/s")
 
-            run(plan, store, seen)
+        run(plan, store, seen, swapped=swapped)
+
+
+def _changes(plan: Plan, folder: Path, console: Console) -> float:
+    """Print what a counterbalanced run found; return its share of failures."""
+    found = swapping.write_changes(plan, folder)
+    console.print(swapping.changes_table(found))
+    for name, entry in found["costs"].items():
+        _say(console, cost_line(f"{name}, swapped", entry), "dim")
+    return swapping.failure_rate(found)
 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:

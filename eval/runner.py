@@ -223,15 +223,7 @@ class Replayer:
     async def _step(
         self, point: Point, units: Sequence[Unit], incoming: Sequence[Turn], state: dict[str, Any]
     ) -> dict[str, Any]:
-        given_target = self.options.protocol == "paper" and any(u.task == "ssp" for u in units)
-        known = point.known_target if given_target else None
-        given = {
-            "scenario": scenario_of(point.sample),
-            "participants": [],
-            **state,
-            "incoming": list(incoming),
-            "request": Request(decide="always", known_target=known, reply=False),
-        }
+        given = self.given(point, units, incoming, state)
         place = unit_id(point.sample.sample_id, point.visible, "point")
         options = self.options
         with llm_scope(unit=place, repeat=options.repeat, cache=options.llm_cache):
@@ -239,6 +231,20 @@ class Replayer:
         if self.on_point:
             self.on_point(point, units, out)
         return out
+
+    def given(
+        self, point: Point, units: Sequence[Unit], incoming: Sequence[Turn], state: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the graph's input at a point: its state so far, and what is new and asked."""
+        given_target = self.options.protocol == "paper" and any(u.task == "ssp" for u in units)
+        known = point.known_target if given_target else None
+        return {
+            "scenario": scenario_of(point.sample),
+            "participants": [],
+            **state,
+            "incoming": list(incoming),
+            "request": Request(decide="always", known_target=known, reply=False),
+        }
 
     def turns(self, last: Point) -> tuple[Turn, ...]:
         """Return the turns of a sample up to its last point, as they are shown."""

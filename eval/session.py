@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.llm import CallRecord
+from eval.counterbalance import SwappedReplayer
 from eval.plan import Plan
 from eval.points import Point, Unit, unit_id
 from eval.references import reference_records
@@ -29,18 +30,29 @@ _HISTORY: Final = {"moves", "pattern_history"}
 
 Progress = Callable[[str, int, int], None]
 """Told a variant's name, how many turns went through, and how many it has in all."""
+Maker = type[Replayer]
 
 
-async def carry_out(plan: Plan, store: RunStore, progress: Progress | None = None) -> None:
+async def carry_out(
+    plan: Plan, store: RunStore, progress: Progress | None = None, replayer: Maker = Replayer
+) -> None:
     """Run what is not done yet, and bring the predictions into the plan's order.
+
+    Args:
+        plan: the plan.
+        store: the run folder.
+        progress: told how far it is.
+        replayer: how samples are shown, :class:`~eval.counterbalance.SwappedReplayer` for the
+            second half of a counterbalanced run.
 
     Raises:
         ReplayError: naming sample and row, when something other than a policy fails.
         StoreError: when the folder cannot be written; finished samples are kept.
     """
-    lines = [r.model_dump(mode="json", exclude_none=True) for r in await _lines(plan)]
-    write_jsonl(store.folder / REFERENCES, lines)
-    write_json(store.folder / FACTS, facts_of(plan.samples))
+    if replayer is Replayer:
+        lines = [r.model_dump(mode="json", exclude_none=True) for r in await _lines(plan)]
+        write_jsonl(store.folder / REFERENCES, lines)
+        write_json(store.folder / FACTS, facts_of(plan.samples))
     waiting: dict[tuple[str, int], list[tuple[Point, ...]]] = defaultdict(list)
     done = store.done
     for batch, points, _ in plan.batches():
@@ -50,7 +62,7 @@ async def carry_out(plan: Plan, store: RunStore, progress: Progress | None = Non
         for repeat in range(plan.choice.repeats):
             samples = waiting.get((variant.name, repeat))
             if samples:
-                await _run(plan, store, variant.name, repeat, samples, progress)
+                await _run(plan, store, variant.name, repeat, samples, progress, replayer)
     store.finish(plan.order())
 
 
@@ -61,15 +73,14 @@ async def _run(
     repeat: int,
     samples: Sequence[tuple[Point, ...]],
     progress: Progress | None,
+    maker: Maker,
 ) -> None:
     variant = next(v for v in plan.variants if v.name == name)
-    policy = (
-        plan.policies[name] if repeat == 0 else variant.make(plan.settings, repeat, plan.client)
-    )
+    # what a policy remembers of one half must not shape the other: either may run alone, later
+    held = repeat == 0 and maker is Replayer
+    policy = plan.policies[name] if held else variant.make(plan.settings, repeat, plan.client)
     kept = _Keeper(name, repeat)
-    replayer = Replayer(
-        policy, plan.choice.options(repeat), variant.withhold_state, name, kept.point
-    )
+    replayer = maker(policy, plan.choice.options(repeat), variant.withhold_state, name, kept.point)
     kept.know(samples)
     log = plan.client.log if plan.client else None
     if log is not None:
@@ -206,12 +217,21 @@ async def _lines(plan: Plan) -> list[Record]:
     return await reference_records(plan.points, plan.choice.options(), names)
 
 
-def run(plan: Plan, store: RunStore, progress: Progress | None = None) -> None:
-    """Carry the plan out, see :func:`carry_out`, and close the connections."""
+def run(
+    plan: Plan, store: RunStore, progress: Progress | None = None, *, swapped: bool = False
+) -> None:
+    """Carry the plan out, see :func:`carry_out`, and close the connections.
+
+    Args:
+        plan: the plan.
+        store: the run folder.
+        progress: told how far it is.
+        swapped: show every point with names and order changed.
+    """
 
     async def all_of_it() -> None:
         try:
-            await carry_out(plan, store, progress)
+            await carry_out(plan, store, progress, SwappedReplayer if swapped else Replayer)
         finally:
             if plan.client is not None:
                 await plan.client.aclose()
