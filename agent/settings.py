@@ -81,6 +81,10 @@ class Settings(BaseSettings):
     llm_stream: bool = Field(
         default=True, description="Stream a reply while it is written; off shows it once checked."
     )
+    safety_llm: bool = Field(
+        default=True,
+        description="Where a server is set, also ask the model about danger in every line.",
+    )
     endpoint_concurrency: int | None = Field(
         default=None, ge=1, le=256, description="Calls in flight per server; None: as concurrency."
     )

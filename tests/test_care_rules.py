@@ -296,8 +296,6 @@ def test_s29_dependency_points_to_people() -> None:
     plan = Talk()("Ana", "you're the only one who understands us", False)
     assert plan.public is not None and "program" in plan.public
     assert "friends or family" in plan.public
-        plan.public is not None and "program" in plan.public and "friends or family" in plan.public
-    )
 
 
 def test_violence_yes_and_no() -> None:

@@ -12,13 +12,22 @@ from typing import Final
 
 from agent.conversation import Turn
 from agent.labels import GROUP_LABEL, THERAPIST
-from agent.safety import Flag
-from agent.safety.care import CHECKS_KEPT, care, evidence_of
-from agent.safety.care_state import CarePlan, CareState, Heard, PersonCare, Setting
+from agent.safety.care import care
+from agent.safety.care_state import (
+    CHECKS_KEPT,
+    CarePlan,
+    CareState,
+    Heard,
+    PersonCare,
+    Setting,
+    evidence_of,
+)
+from agent.safety.llm_check import Combined
 from ui.engine import Engine
 from ui.records import Line
 from ui.room import Event, Room
 
+SECOND_LOOKS: Final = 3
 LOOK_BACK: Final = 14
 """Earlier lines a line is read in the light of."""
 YOUNG: Final = frozenset({"teen", "child"})
@@ -68,10 +77,12 @@ class Carer:
             place = viewer or ""
             seen = self.state.looked.get(place, 0)
             new = [x for x in lines if x.seq > seen and self._here(x, viewer)]
-            if not new:
-                return CarePlan()
-            flags = await self._flags(new, viewer)
-            plan = self._plan(new, flags)
+        if not new:
+            return CarePlan()
+        # outside the lock: a whisper that is looked at must not make the others wait
+        found = await self._found(new, viewer)
+        async with self._order:
+            plan = self._plan(new, found)
             looked = {**self.state.looked, place: new[-1].seq}
             self.state = self.state.model_copy(update={"looked": looked})
             await self._store()
@@ -84,7 +95,8 @@ class Carer:
             return False
         return line.visible_to is None if viewer is None else line.visible_to == (viewer,)
 
-    async def _flags(self, new: Sequence[Line], viewer: str | None) -> list[Flag]:
+    async def _found(self, new: Sequence[Line], viewer: str | None) -> dict[int, Combined]:
+        """Return what both layers make of each new line, by its place."""
         known = self.room.visible_lines(viewer)
         before = [x for x in known if x.seq < new[0].seq][-LOOK_BACK:]
         lines = [*before, *(x for x in known if new[0].seq <= x.seq <= new[-1].seq)]
@@ -98,15 +110,26 @@ class Carer:
             )
             for x in lines
         ]
-        return await self.engine.check(turns, self.room.names(), self.room.scenario)
+        people, scenario = self.room.names(), self.room.scenario
+        flags = await self.engine.check(turns, people, scenario)
+        out: dict[int, Combined] = {}
+        for line in new:
+            own = [f for f in flags if f.turn_id == line.seq]
+            upto = [t for t in turns if t.id <= line.seq]
+            # of a long backlog only the newest lines are worth the model's time
+            late = line.seq >= new[-SECOND_LOOKS:][0].seq
+            second = self.engine.second_look(upto, people, scenario, own) if late else None
+            out[line.seq] = Combined(tuple(own)) if second is None else await second
+        return out
 
-    def _plan(self, new: Sequence[Line], flags: Sequence[Flag]) -> CarePlan:
+    def _plan(self, new: Sequence[Line], found: dict[int, Combined]) -> CarePlan:
         whole = CarePlan()
         for line in new:
-            found = [f for f in flags if f.turn_id == line.seq]
+            both = found[line.seq]
             heard = Heard(line.seq, line.speaker, line.text, line.visible_to is not None, line.at)
-            self.state, plan = care(self.state, self.setting(), heard, found)
-            checks = (*self.state.checks, *evidence_of(line.seq, found))[-CHECKS_KEPT:]
+            self.state, plan = care(self.state, self.setting(), heard, both.flags)
+            evidence = evidence_of(line.seq, both.flags, both.cleared, both.agreed)
+            checks = (*self.state.checks, *evidence)[-CHECKS_KEPT:]
             self.state = self.state.model_copy(update={"checks": checks})
             whole = replace(
                 plan,

@@ -20,10 +20,12 @@ from agent.decision import Decision
 from agent.graph import compile_graph, serializer
 from agent.hooks import DecisionLog, Hooks
 from agent.labels import Scenario
+from agent.llm import LLMClient
 from agent.policies import POLICY_NAMES, Policy, make_policy
 from agent.safety import Flag, check
 from agent.safety.care import strategies_off
 from agent.safety.care_state import CareState
+from agent.safety.llm_check import Combined, LLMCheck, combine
 from agent.settings import Settings
 from ui.records import RoomInfo
 
@@ -32,6 +34,7 @@ RETRY_SECONDS: Final = 30.0
 TRANSIENT: Final = frozenset({"timeout", "http", "budget"})
 """Statuses that say the server is unwell, rather than the answer."""
 BUSY_MS: Final = 10_000
+_CHECK_SECONDS: Final = 8.0
 
 # its debug lines hold every statement's values, and so everything that is said
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
@@ -56,6 +59,7 @@ class Engine:
         self._policies: dict[str, Policy] = {}
         self._loading = asyncio.Lock()
         self._down_until = 0.0
+        self._second: LLMCheck | None = None
         self._checking = ThreadPoolExecutor(1, thread_name_prefix="kith-safety")
         self.graph: Any = None
         self.bare_graph: Any = compile_graph()
@@ -142,6 +146,19 @@ class Engine:
         """Return what the safety rules find in turns; one at a time, off the event loop."""
         work = partial(check, list(turns), list(people), scenario)
         return await asyncio.get_running_loop().run_in_executor(self._checking, work)
+
+    async def second_look(
+        self, turns: Sequence[Turn], people: Sequence[str], scenario: Scenario, found: list[Flag]
+    ) -> Combined:
+        """Let the language model look at the newest turn too, where there is one to ask."""
+        if not (self.settings.has_llm and self.settings.safety_llm) or self.down:
+            return combine(turns[-1], found, None)
+        if self._second is None:
+            # people are waiting, and the rules stand without it: no retries
+            brief = {"max_retries": 0, "timeout": min(self.settings.timeout, _CHECK_SECONDS)}
+            client = LLMClient(self.settings.model_copy(update={**brief, "llm_cache": False}))
+            self._second = LLMCheck(client, _CHECK_SECONDS)
+        return combine(turns[-1], found, await self._second.read(turns, people, scenario))
 
     def context(
         self,

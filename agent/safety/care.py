@@ -15,7 +15,6 @@ from agent.safety import cues
 from agent.safety.care_state import (
     CarePlan,
     CareState,
-    Check,
     Heard,
     Message,
     PersonCare,
@@ -31,7 +30,6 @@ JOINT: Final = frozenset({"enact", "join", "repair", "detach", "goal_align", "re
 COOLDOWN: Final = 10
 """Turns of a person after which places to get help are named again (S6)."""
 REMIND_SECONDS: Final = 3 * 3600.0
-CHECKS_KEPT: Final = 400
 _ENDS_JOINT: Final = frozenset({"violence", "coercive_control", "threat", "child_abuse"})
 _HELP: Final[dict[Topic, tuple[ResourceKind, ...]]] = {
     "self_harm": ("suicide_crisis",),
@@ -376,21 +374,3 @@ def _topic(flag: Flag, speaker: str) -> Topic:
     if flag.actor == speaker:
         return "actor"
     return "coercive_control" if flag.kind == "coercive_control" else "violence"
-
-
-def evidence_of(seq: int, flags: Sequence[Flag], cleared: Sequence[Flag] = ()) -> tuple[Check, ...]:
-    """Return what is kept as evidence for a turn: rules and layers, no words.
-
-    Args:
-        seq: the turn's place in the transcript.
-        flags: alarms that stand.
-        cleared: alarms that the language model took back.
-    """
-    standing = [
-        Check(seq=seq, kind=f.kind, rule=f.evidence.rule, sources=(f.source,)) for f in flags
-    ]
-    gone = [
-        Check(seq=seq, kind=f.kind, rule=f.evidence.rule, sources=(f.source,), cleared_by="llm")
-        for f in cleared
-    ]
-    return (*standing, *gone)

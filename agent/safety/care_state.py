@@ -6,13 +6,14 @@ a person (NICE NG225), and no sentence of anybody.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent.labels import Scenario
-from agent.safety.types import Kind, Source
+from agent.safety.types import Flag, Kind, Source
 
 Topic = Literal[
     "self_harm",
@@ -25,6 +26,10 @@ Topic = Literal[
     "other",
 ]
 """What a message is about: the kinds of concern, seen from the person it goes to."""
+
+
+CHECKS_KEPT: Final = 400
+"""Pieces of evidence a room keeps."""
 
 
 class _Model(BaseModel):
@@ -188,3 +193,34 @@ class CarePlan:
     careful: bool = False
     hold: bool = False
     switched: bool = False
+
+
+def evidence_of(
+    seq: int,
+    flags: Sequence[Flag],
+    cleared: Sequence[Flag] = (),
+    agreed: Collection[Kind] = (),
+) -> tuple[Check, ...]:
+    """Return what is kept as evidence for a turn: rules and layers, no words.
+
+    Args:
+        seq: the turn's place in the transcript.
+        flags: alarms that stand.
+        cleared: alarms that the language model took back.
+        agreed: kinds that both layers raised.
+    """
+    both: tuple[Source, ...] = ("rules", "llm")
+    standing = [
+        Check(
+            seq=seq,
+            kind=f.kind,
+            rule=f.evidence.rule,
+            sources=both if f.kind in agreed else (f.source,),
+        )
+        for f in flags
+    ]
+    gone = [
+        Check(seq=seq, kind=f.kind, rule=f.evidence.rule, sources=(f.source,), cleared_by="llm")
+        for f in cleared
+    ]
+    return (*standing, *gone)
