@@ -13,9 +13,9 @@ from agent.graph import compile_graph
 from agent.llm import Backoff, LLMClient, LLMError
 from agent.policies.llm import VARIANTS, LLMPolicy
 from agent.settings import load_settings
+from tests.llm_asking import ASK, SCHEMA, check
 from tests.llm_server import Answer, LLMServer, is_probe
-from tests.test_llm_client import ASK, SCHEMA, check
-from tests.test_llm_policies import turns_of
+from tests.llm_turns import turns_of
 
 FOLDER = Path(__file__).parent / "cassettes"
 FAMILIES = json.loads((FOLDER / "families.json").read_text())["families"]

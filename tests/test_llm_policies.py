@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,85 +11,21 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.context import Context, Request
 from agent.conversation import BackgroundLine, Turn
-from agent.decision import Reply
 from agent.graph import compile_graph, serializer
-from agent.labels import SCENARIOS, THERAPIST
-from agent.llm import Backoff, LLMClient
+from agent.labels import THERAPIST
+from agent.llm import LLMClient
 from agent.policies import LLM_NAMES, make_policy
-from agent.policies.base import PolicyError, View
-from agent.policies.llm import VARIANTS, LLMPolicy
+from agent.policies.base import PolicyError
 from agent.policies.llm.gate import is_back_channel
-from agent.policies.llm.prompting import prepare_reading, prepare_reply
-from agent.policies.llm.schema import schema_of
-from agent.prompts import prompt_names
-from agent.reading import Reading, StanceReading, TurnReading
 from agent.settings import load_settings
-from agent.state import Emotion
-from agent.update import initial_state, update, with_pattern
 from tests.fakes import QueuePolicy
-from tests.llm_server import Answer, Kind, LLMServer, fail, fill, prompt_of
-
-SNAPSHOTS = Path(__file__).parent / "snapshots"
-WORDS = (
-    ("Ana", ("Ben",), "You were at the office again until nine."),
-    ("Ben", ("Ana",), "Somebody has to pay for the kitchen you wanted."),
-    (THERAPIST, ("Ana",), "Ana, what was nine o'clock like for you?"),
-    ("Ana", (THERAPIST,), "Lonely. I laid the table for two, again."),
-)
-
-
-def turns_of(words=WORDS) -> list[Turn]:
-    return [
-        Turn(id=i, speaker=s, text=text, addressees=to, addressees_given=True)
-        for i, (s, to, text) in enumerate(words, 1)
-    ]
-
-
-def speaking(**values: Any):
-    """Fill the schema with first values, and with the given ones where a field has that name."""
-
-    def answer(schema: dict[str, Any], request: dict[str, Any]) -> Any:
-        whole = fill(schema)
-        whole.update({k: v for k, v in values.items() if k in whole})
-        return whole
-
-    return answer
+from tests.llm_server import Answer, Kind, LLMServer, fail, prompt_of
+from tests.llm_turns import a_view, policy_for, run, speaking, turns_of
 
 
 @pytest.fixture
 def make(tmp_path):
-    def policy(server: LLMServer, name: str = "agent", **more: Any) -> LLMPolicy:
-        fallback = more.pop("fallback", None)
-        local = more.pop("local", None)
-        settings = load_settings(
-            _env_file=None,
-            **{
-                "openai_base_url": server.url,
-                "openai_api_key": "k",
-                "model": "m",
-                "cache_dir": tmp_path,
-                "rung": "json_schema",
-                "max_retries": 1,
-                "timeout": 5,
-                **more,
-            },
-        )
-        client = LLMClient(settings, backoff=Backoff(base=0.001))
-        return LLMPolicy(VARIANTS[name], client, local=local, fallback=fallback)
-
-    return policy
-
-
-async def run(policy: LLMPolicy, turns: list[Turn], request: Request | None = None, **context: Any):
-    return await compile_graph().ainvoke(
-        {
-            "scenario": "couple",
-            "participants": ["Ana", "Ben"],
-            "incoming": turns,
-            "request": request or Request(),
-        },
-        context=Context(policy=policy, **context),
-    )
+    return lambda server, *given, **more: policy_for(server, tmp_path, *given, **more)
 
 
 @pytest.mark.parametrize("name", LLM_NAMES)
@@ -246,6 +180,8 @@ async def test_the_hybrid_sees_a_local_policys_probabilities(make) -> None:
 
 
 BACK_CHANNELS = ["Mm-hm.", "Okay.", "okay okay", "Yeah, I see.", "Right…", "All right.", "UH-HUH"]
+
+
 WORDS_OF_THEIR_OWN = ["No.", "I left him.", "Okay, I cheated.", "…", "Why?", "Yes", "嗯", "Fine."]
 
 
@@ -330,173 +266,6 @@ async def test_old_lines_are_left_out_when_there_is_no_room_and_the_prompt_says_
         assert read == [54]
 
 
-ANA = "Ana, that sounds heavy."
-BAD_REPLIES = {
-    "not addressed": "That sounds heavy.",
-    "to the other": "Ben, that sounds heavy for Carla.",
-    "too long": "Ana, " + "so " * 90,
-    "diagnosis": "Ana, you seem depressed.",
-    "diagnosis of the other": "Ana, Ben is a narcissist.",
-    "label": "Ana, this looks like pursue_withdraw.",
-    "side": "Ana, you are right.",
-    "side 2": "Ana, I agree with Ana here.",
-    "fault": "Ana, it's Ben's fault.",
-    "order": "Ana, Ben should apologise.",
-    "json": 'Ana, {"reply": 1}',
-    "link": "Ana, see https://example.org",
-}
-
-
-@pytest.mark.parametrize("text", BAD_REPLIES.values(), ids=list(BAD_REPLIES))
-async def test_a_bad_reply_is_asked_for_again_with_its_fault(make, text) -> None:
-    async with LLMServer() as server:
-        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
-        server.queue += [good, Answer(text), Answer(ANA)]
-        decision = (await run(make(server), turns_of()))["decision"]
-        assert decision.reply == Reply(
-            text=ANA, source="llm", target="Ana", strategy="counterbalance"
-        )
-        assert "cannot be sent: it " in server.requests[-1]["messages"][-1]["content"]
-
-
-def schema_and_request() -> tuple[dict[str, Any], dict[str, Any]]:
-    prepared = prepare_reading(VARIANTS["agent"], a_view(), a_view().turns, room=24000)
-    return schema_of(prepared.question), {}
-
-
-async def library(view: View, reading: Reading, target: str, strategy: str) -> Reply:
-    return Reply(
-        text="From the shelf.", source="library", frame="f", target=target, strategy=strategy
-    )
-
-
-@pytest.mark.parametrize(
-    ("answers", "status"),
-    [
-        ([Answer("no name"), Answer("none again")], "parse_error"),
-        ([fail(400, "flagged", code="content_filter")], "content_filter"),
-        ([fail(503), fail(503)], "http"),
-        ([Answer(""), Answer("")], "parse_error"),
-    ],
-)
-async def test_the_local_reply_steps_in_and_without_it_the_failure_is_told(
-    make, answers, status
-) -> None:
-    async with LLMServer() as server:
-        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
-        server.queue += [good, *answers]
-        decision = (await run(make(server, fallback=library), turns_of()))["decision"]
-        assert (decision.reply.text, decision.reply.source) == ("From the shelf.", "library")
-        server.queue.clear()
-        server.queue += [good, *answers]
-        decision = (await run(make(server), turns_of()))["decision"]
-        assert decision.reply is None and decision.status == status
-
-
-@pytest.mark.parametrize(
-    ("text", "bad"),
-    [
-        ("Ana, this is a lot. Ben is listening too.", True),
-        ("Both of you want to be heard.", False),
-        ("Ana, Ben: you both want to be heard.", False),
-        ("Ana, you want to be heard.", True),
-    ],
-)
-async def test_a_reply_to_the_group_speaks_to_no_one_alone(make, text, bad) -> None:
-    async with LLMServer() as server:
-        server.words = text
-        policy = make(server, fallback=library)
-        reply = await policy.reply(a_view(), Reading(turns=()), "Couple", "track")
-        assert (reply.source == "library") is (bad and "Ben" not in text)
-
-
-async def test_only_checked_words_of_the_reply_node_are_streamed(make) -> None:
-    async with LLMServer() as server:
-        server.fill = speaking(speak="yes", targets=["Ana"], timing_reason="SECRET REASON")
-        server.words = "<think>SECRET PLAN {}</think>Ana, that sounds heavy tonight."
-        shown: dict[str, str] = {}
-        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
-        graph = compile_graph()
-        async for chunk, meta in graph.astream(
-            given, stream_mode="messages", context=Context(policy=make(server))
-        ):
-            node = meta["langgraph_node"]
-            shown[node] = shown.get(node, "") + chunk.content
-        assert shown == {"reply": "Ana, that sounds heavy tonight."}
-        assert [r.get("stream", False) for r in server.requests] == [False, True]
-        assert server.requests[1]["stream_options"] == {"include_usage": True}
-        quiet = make(server, llm_stream=False)
-        seen = [
-            x
-            async for x in graph.astream(
-                given, stream_mode="messages", context=Context(policy=quiet)
-            )
-        ]
-        assert seen == []
-
-
-async def test_a_second_draft_is_not_streamed_after_the_first(make) -> None:
-    async with LLMServer() as server:
-        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
-        server.queue += [good, Answer("first draft"), Answer(ANA)]
-        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
-        text = ""
-        async for mode, item in compile_graph().astream(
-            given, stream_mode=["messages", "values"], context=Context(policy=make(server))
-        ):
-            if mode == "messages":
-                text += item[0].content
-            else:
-                last = item
-        assert text == "first draft" and last["decision"].reply.text == ANA
-
-
-@pytest.mark.parametrize(
-    ("words", "seen"),
-    [
-        ("Ana, you are right.", ""),
-        ("Ana, that hurts. You are right. Go on.", "Ana, that hurts. "),
-        ("Ana, that hurts. Ben is a narcissist.", "Ana, that hurts. "),
-    ],
-)
-async def test_a_sentence_that_may_not_be_said_is_never_streamed(make, words, seen) -> None:
-    async with LLMServer() as server:
-        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
-        server.queue += [good, Answer(words), Answer(ANA)]
-        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
-        text = ""
-        async for mode, item in compile_graph().astream(
-            given, stream_mode=["messages", "values"], context=Context(policy=make(server))
-        ):
-            if mode == "messages":
-                text += item[0].content
-            else:
-                last = item
-        assert text == seen and last["decision"].reply.text == ANA
-
-
-async def test_usage_of_a_streamed_reply_is_known_or_unknown(make) -> None:
-    async with LLMServer() as server:
-        server.fill = speaking(speak="yes", targets=["Ana"])
-        usual = server.by_kind
-
-        def by_kind(request: dict[str, Any]) -> Answer:
-            if "stream_options" in request:
-                return fail(400, "Unknown parameter: 'stream_options'")
-            return usual(request)
-
-        policy = make(server)
-        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
-        for known in (True, False):
-            if not known:
-                server.by_kind = by_kind  # type: ignore[method-assign]
-            async for _ in compile_graph().astream(
-                given, stream_mode="messages", context=Context(policy=policy)
-            ):
-                pass
-            assert (policy.client.log.records[-1].tokens_in is not None) is known
-
-
 async def test_a_checkpoint_holds_what_a_reading_brings(make, tmp_path) -> None:
     async with LLMServer(Kind(json_schema=False)) as server:
         saver = InMemorySaver(serde=serializer())
@@ -532,86 +301,3 @@ async def test_a_spent_budget_is_a_status(make) -> None:
         assert (await run(policy, turns_of()))["decision"].status == "budget"
         with pytest.raises(PolicyError, match="budget"):
             await policy.read(a_view(), 1)
-
-
-def a_view(scenario: str = "couple") -> View:
-    people = ("Ana", "Ben") if scenario == "couple" else ("Mrs O'Neil", "Tom", "Mia")
-    names = dict(zip(("Ana", "Ben"), people, strict=False))
-    words = [(names.get(s, s), tuple(names.get(x, x) for x in to), t) for s, to, t in WORDS]
-    turns = turns_of(words)
-    state = initial_state(scenario, people)  # type: ignore[arg-type]
-    readings = []
-    for turn in turns[:3]:
-        reading = TurnReading(turn_id=turn.id, speaker=turn.speaker, addressees=turn.addressees)
-        if not turn.by_agent:
-            (other,) = turn.addressees
-            reading = reading.model_copy(
-                update={
-                    "utterance_types": {"accusation": 1.0},
-                    "emotion": Emotion(description="hurt", valence=-0.5, intensity=6),
-                    "stances": (
-                        StanceReading(
-                            target=other,
-                            tension=0.8,
-                            viewpoint="puts other things first",
-                            attitude="bitter",
-                        ),
-                    ),
-                }
-            )
-        readings.append(reading)
-        state = update(state, turn, reading)
-        state = with_pattern(state, turn.id, {"pursue_withdraw": 0.7, "repair_softening": 0.3})
-    return View(
-        scenario=scenario,  # type: ignore[arg-type]
-        participants=people,
-        turns=turns,
-        readings=readings,
-        relations=state,
-    )
-
-
-def rendered() -> dict[str, str]:
-    shown: dict[str, str] = {}
-    for scenario in SCENARIOS:
-        view = a_view(scenario)
-        for name, variant in VARIANTS.items():
-            numbers = '{"speak_now": 0.4}' if variant.estimates else ""
-            prepared = prepare_reading(variant, view, view.turns[3:], room=24000, estimates=numbers)
-            shown[f"read-{name}-{scenario}"] = _as_text(prepared.messages)
-            shown[f"schema-{scenario}"] = json.dumps(schema_of(prepared.question), indent=1)
-            if variant.estimates:
-                # its reply prompt is the agent's
-                continue
-            for target, kind in ((view.participants[0], "one"), (view.group, "group")):
-                messages = prepare_reply(variant, view, target, "reframe", room=24000)
-                shown[f"reply-{name}-{kind}-{scenario}"] = _as_text(messages)
-    return shown
-
-
-def _as_text(messages: list[tuple[str, str]]) -> str:
-    return "\n\n".join(f"=== {role}\n{text}" for role, text in messages)
-
-
-@pytest.mark.parametrize("name", sorted(rendered()))
-def test_each_rendered_prompt_is_as_it_was_read_last(name, request) -> None:
-    # after a wanted change: delete tests/snapshots/*.txt, run once, read the difference
-    path, text = SNAPSHOTS / f"{name}.txt", rendered()[name] + "\n"
-    if not path.exists():
-        path.write_text(text, encoding="utf-8")
-        pytest.fail(f"wrote {path.name}: read it, then run again")
-    assert text == path.read_text(encoding="utf-8")
-
-
-def test_no_prompt_file_is_without_a_use() -> None:
-    used = {n for v in VARIANTS.values() for n in (v.read, v.reply)}
-    used |= {"reply_again", "data_rule", "labels", "fields", "lines_task", "picture", "estimates"}
-    used |= {"reply_picture"}
-    used |= {"probe", "answer_form", "answer_schema", "repair"}
-    assert used <= set(prompt_names())
-
-
-def test_views_without_turns_are_read(tmp_path) -> None:
-    empty = replace(a_view(), turns=[], readings=[], relations=initial_state("couple"))
-    prepared = prepare_reading(VARIANTS["agent"], empty, [], room=24000)
-    assert "turns" not in schema_of(prepared.question)["properties"]

@@ -24,7 +24,7 @@ from agent.llm import AnswerFault, Ask, LLMClient, LLMError
 from agent.llm.ladder import STEPS
 from agent.policies.llm import VARIANTS, LLMPolicy
 from agent.settings import Settings, load_settings
-from tests.test_llm_policies import turns_of
+from tests.llm_turns import turns_of
 
 pytestmark = [pytest.mark.llm, pytest.mark.timeout(600)]
 HERE = Path(__file__).parent

@@ -24,6 +24,7 @@ from agent.llm.ladder import (
     request_body,
     steps_for,
 )
+from agent.llm.ledger import Ledger
 from agent.llm.outcome import (
     AnswerFault,
     checked,
@@ -33,13 +34,11 @@ from agent.llm.outcome import (
     usage_of,
 )
 from agent.llm.record import CallLog, CallRecord, CallStatus, Purpose, current_scope
-from agent.llm.tokens import at_least, looks_cut
 from agent.llm.transport import Backoff, Sent, Transport, Tries, elapsed_ms
 from agent.prompts import Message, fragment, render
 from agent.settings import Settings
 
 T = TypeVar("T")
-_LOG: Final = logging.getLogger("kith.llm")
 _MORE_ROOM: Final = 2.0
 
 
@@ -96,7 +95,7 @@ class LLMClient:
         self._cache = AnswerCache(folder / "answers")
         self._transport = Transport(settings, self.store, backoff or Backoff())
         self._probing: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
-        self._warned = False
+        self._ledger = Ledger(self.budget, self.price)
         for name in ("openai._base_client", "httpcore", "httpx"):
             quiet(logging.getLogger(name))
 
@@ -296,7 +295,7 @@ class LLMClient:
                 shows=shows,
                 tries=tries,
             )
-            record = self._booked(record, messages, sent, body)
+            record = self._ledger.booked(record, messages, sent)
             status: CallStatus = status_of(sent)
             record = replace(record, status=status)
         except LLMError as error:
@@ -309,44 +308,6 @@ class LLMClient:
         if status == "refused":
             raise LLMError("refused", "the model declined to answer")
         return sent
-
-    def _booked(
-        self,
-        record: CallRecord,
-        messages: Sequence[Message],
-        sent: Sent,
-        body: Mapping[str, Any],
-    ) -> CallRecord:
-        texts = [text for _, text in messages]
-        used = usage_of(sent)
-        tokens_in, tokens_out, reasoning = used
-        known_in = sum(at_least(t) for t in texts) if tokens_in is None else tokens_in
-        known_out = (
-            at_least(found.content_text(sent.message.content)) if tokens_out is None else tokens_out
-        )
-        # the budget counts our own lower bound where the server says nothing
-        self.budget.spend(known_in, known_out, self.price)
-        cut = looks_cut(texts, tokens_in)
-        if cut and not self._warned:
-            self._warned = True
-            _LOG.warning(
-                "the model server counts far fewer prompt tokens (%s) than were sent (at least "
-                "%s): it drops a part of long prompts. Raise its context length (ollama: "
-                "OLLAMA_CONTEXT_LENGTH) or lower KITH_CONTEXT_TOKENS.",
-                tokens_in,
-                known_in if tokens_in is None else sum(at_least(t) for t in texts),
-            )
-        cost = None
-        if self.price is not None and tokens_in is not None and tokens_out is not None:
-            cost = self.price.cost(tokens_in, tokens_out)
-        return replace(
-            record,
-            tokens_in=tokens_in,
-            tokens_out=tokens_out,
-            tokens_reasoning=reasoning,
-            front_cut=cut,
-            cost_usd=cost,
-        )
 
     def _key(self, messages: Sequence[Message], room: int, **more: Any) -> str:
         settings = self.settings

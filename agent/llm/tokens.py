@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -24,12 +23,15 @@ def at_least(text: str) -> int:
     return wide // 2 + len(_WORD.findall(_WIDE.sub(" ", text)))
 
 
-def looks_cut(texts: Iterable[str], prompt_tokens: int | None) -> bool:
+def looks_cut(lower: int, prompt_tokens: int | None) -> bool:
     """Whether a server's count of prompt tokens shows that it read only a part of the prompt.
 
     Some servers drop the front of a long prompt without a word (ollama below its ``num_ctx``).
+
+    Args:
+        lower: tokens that were sent, counted from below.
+        prompt_tokens: the server's count, None when it does not say.
     """
     if prompt_tokens is None:
         return False
-    lower = sum(at_least(text) for text in texts)
     return lower >= _CUT_MINIMUM and prompt_tokens < _CUT_BELOW * lower
