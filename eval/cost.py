@@ -50,10 +50,15 @@ def cost_line(variant: str, entry: Mapping[str, Any]) -> str:
     if model:
         total = {k: sum(m[k] for m in model.values()) for k in _empty()}
         n = entry["decisions"] or max(1, total["calls"] + total["cache_hits"])
-        tokens = (total["tokens_in"] + total["tokens_out"]) / n
-        parts.append(
-            f"{total['calls']} model calls (+{total['cache_hits']} from cache), "
-            f"{tokens:.0f} tokens a {'decision' if entry['decisions'] else 'call'}"
+        # what a judge is asked is no part of a decision
+        own = [m for place, m in model.items() if not place.startswith("judge/")] or model.values()
+        tokens = sum(m["tokens_in"] + m["tokens_out"] for m in own) / n
+        asked = sum(m["calls"] + m["cache_hits"] for m in own) / n
+        parts += (
+            f"{total['calls']} model calls (+{total['cache_hits']} from cache)",
+            f"{asked:.2f} calls and {tokens:.0f} tokens a decision"
+            if entry["decisions"]
+            else f"{tokens:.0f} tokens a call",
         )
         parts.append(f"{total['cost_usd']:.4f} USD" if not total["unpriced"] else "price not known")
     return " · ".join(parts)

@@ -15,6 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from agent.labels import SCENARIOS, UnknownLabel
 from agent.llm import LLMClient
@@ -209,6 +210,8 @@ class Plan:
         if any(uses_llm(v.policy) for v in self.variants):
             values = self.settings.model_dump(mode="json", include=set(LLM_SETTINGS))
             found["llm"] = {name: values[name] for name in LLM_SETTINGS if name in values}
+            if self.settings.openai_base_url:
+                found["llm"]["openai_base_url"] = without_secrets(self.settings.openai_base_url)
         return found
 
     def manifest(self) -> dict[str, Any]:
@@ -304,6 +307,12 @@ def resolve_tasks(text: str) -> tuple[Task, ...]:
 def uses_llm(policy: str) -> bool:
     """Return whether a policy of that name asks a model server."""
     return policy in LLM_NAMES or policy.removesuffix(NO_STATE) in LLM_NAMES
+
+
+def without_secrets(url: str) -> str:
+    """Return a url without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def digest(content: Any) -> str:

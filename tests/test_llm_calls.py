@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
 from agent.llm import (
+    AnswerFault,
     Backoff,
     Budget,
     CallLog,
@@ -17,8 +22,9 @@ from agent.llm import (
     UnknownPrice,
     scope,
 )
-from tests.llm_asking import ASK, GOOD, SECRET, ask, client_for
-from tests.llm_server import Answer, LLMServer, fail
+from agent.llm.errors import _retry_after
+from tests.llm_asking import ASK, GOOD, PRIVATE, SCHEMA, SECRET, ask, check, client_for
+from tests.llm_server import PROSE, Answer, LLMServer, fail, prompt_of
 
 
 @pytest.fixture
@@ -210,3 +216,71 @@ async def test_the_key_travels_in_the_header_alone(make) -> None:
         assert SECRET not in json.dumps(server.requests)
         await ask(make(server, openai_api_key=None), "no key")
         assert SECRET not in server.headers[-1]["authorization"]
+
+
+def test_every_form_of_retry_after_is_read() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    assert _retry_after({"retry-after": "7"}) == 7 and _retry_after({"retry-after": "1.5"}) == 1.5
+    assert _retry_after({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
+    assert 0 < (_retry_after({"retry-after": soon}) or 0) <= 90
+    assert _retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    for nonsense in ("", "soon", "-5", "²"):
+        assert _retry_after({"retry-after": nonsense}) is None
+
+
+async def test_a_kept_answer_that_no_longer_passes_is_asked_for_again(make) -> None:
+    async with LLMServer() as server:
+        client = make(server, rung="text")
+        messages = [("user", PRIVATE)]
+        with scope():
+            await client.structured(messages, SCHEMA, lambda a: a, ask=ASK)
+
+            def stricter(answer: dict[str, Any]) -> str:
+                if len(server.requests) == 1:
+                    raise AnswerFault("field verdict must be no")
+                return "passed"
+
+            assert await client.structured(messages, SCHEMA, stricter, ask=ASK) == "passed"
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("rung", ["function_calling", "text"])
+async def test_half_a_character_neither_breaks_a_call_nor_gets_through(make, rung) -> None:
+    half = '{"reason": "\\ud83d", "verdict": "no"}'
+    async with LLMServer() as server:
+        server.queue += [Answer(f"{PROSE} \ud83d", tool='{"reason": "\\ud83d", "verdict": "?"}')]
+        server.queue += [Answer(None, tool=half) if rung == "function_calling" else Answer(half)]
+        client = make(server, rung=rung)
+        messages = [("user", "half \ud83d")]
+
+        def whole(answer: dict[str, Any]) -> dict[str, Any]:
+            check(answer)
+            return answer
+
+        answer = await client.structured(messages, SCHEMA, whole, ask=ASK)
+        assert answer == {"reason": "?", "verdict": "no"}
+        assert len(server.requests) == 2 and "half ?" in prompt_of(server.requests[0])
+        server.queue.append(Answer("Hello \ud83d."))
+        assert await client.text(messages, ask=ASK) == "Hello ?."
+
+
+async def test_nothing_that_was_said_and_no_key_is_ever_logged(make, caplog) -> None:
+    """Every library at its most talkative, and calls that go well, badly and over streams."""
+    caplog.set_level(logging.DEBUG)
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith(("openai", "httpx", "httpcore", "langchain", "kith")):
+            caplog.set_level(logging.DEBUG, logger=name)
+    async with LLMServer() as server:
+        secret_url = server.url.replace("http://", "http://letter:letter@")
+        for rung in ("auto", "json_schema", "function_calling", "json_object", "text"):
+            client = make(server, rung=rung, max_retries=1, openai_base_url=secret_url)
+            with scope(unit="u"):
+                await ask(client, f"{PRIVATE} {rung}")
+            server.queue += [Answer(f"letter {PROSE}"), fail(500, f"letter {SECRET}")]
+            server.queue += [Answer("letter"), fail(400, f"letter {SECRET}")]
+            with contextlib.suppress(LLMError):
+                await ask(client, PRIVATE)
+            server.queue.clear()
+            await client.text([("user", PRIVATE)], ask=ASK, shows=lambda text: True)
+    assert len(server.requests) > 20
+    assert SECRET not in caplog.text and "letter" not in caplog.text

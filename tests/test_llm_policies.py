@@ -102,6 +102,7 @@ async def test_a_failed_call_is_its_own_status(make) -> None:
         {"pattern": ["something"]},
         {"speak": "maybe"},
         {"speak_percent": 400},
+        {"speak_percent": "²"},
         {"strategies_1": []},
         {"turns": []},
         {"targets": "first participant"},

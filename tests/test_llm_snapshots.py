@@ -32,7 +32,15 @@ def rendered() -> dict[str, str]:
                 # its reply prompt is the agent's
                 continue
             for target, kind in ((view.participants[0], "one"), (view.group, "group")):
-                messages = prepare_reply(variant, view, target, "reframe", room=24000)
+                messages = prepare_reply(
+                    variant,
+                    view,
+                    target,
+                    "reframe",
+                    room=24000,
+                    reason="She waits alone and is told about money.",
+                    evidence=(2, 4),
+                )
                 shown[f"reply-{name}-{kind}-{scenario}"] = _as_text(messages)
     return shown
 
@@ -54,7 +62,7 @@ def test_each_rendered_prompt_is_as_it_was_read_last(name, request) -> None:
 def test_no_prompt_file_is_without_a_use() -> None:
     used = {n for v in VARIANTS.values() for n in (v.read, v.reply)}
     used |= {"reply_again", "data_rule", "labels", "fields", "lines_task", "picture", "estimates"}
-    used |= {"reply_picture"}
+    used |= {"reply_picture", "reply_reason"}
     used |= {"probe", "answer_form", "answer_schema", "repair"}
     assert used <= set(prompt_names())
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -28,7 +28,7 @@ from agent.llm.ledger import Ledger
 from agent.llm.outcome import (
     AnswerFault,
     checked,
-    quiet,
+    quiet_libraries,
     said,
     status_of,
     usage_of,
@@ -96,8 +96,7 @@ class LLMClient:
         self._transport = Transport(settings, self.store, backoff or Backoff())
         self._probing: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._ledger = Ledger(self.budget, self.price)
-        for name in ("openai._base_client", "httpcore", "httpx"):
-            quiet(logging.getLogger(name))
+        quiet_libraries()
 
     @property
     def base_url(self) -> str:
@@ -133,7 +132,9 @@ class LLMClient:
         key = self._key(messages, room, schema=schema, rung=self.settings.rung)
         kept = self._kept(key, ask)
         if kept is not None:
-            return check(kept.answer)
+            # an answer that no longer passes (the check has changed) is asked for again
+            with suppress(AnswerFault):
+                return check(kept.answer)
         refusals: list[FormatRefused] = []
         for step in await self._ladder(ask):
             try:

@@ -171,12 +171,12 @@ def _parameter(error: openai.APIStatusError, text: str, parameters: frozenset[st
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     value = headers.get("retry-after-ms")
-    if value and value.replace(".", "", 1).isdigit():
+    if value and value.replace(".", "", 1).isdecimal():
         return float(value) / 1000
     value = headers.get("retry-after")
     if not value:
         return None
-    if value.replace(".", "", 1).isdigit():
+    if value.replace(".", "", 1).isdecimal():
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from agent.llm import parse as found
 from agent.llm.record import CallStatus
@@ -23,17 +23,29 @@ class AnswerFault(ValueError):
 
 
 class NoBodies(logging.Filter):
-    """Drops the client library's debug lines, which hold whole prompts."""
+    """Drops the client libraries' small talk, which holds whole prompts, headers and urls."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep what is no debug line."""
-        return record.levelno > logging.DEBUG
+        """Keep warnings and errors."""
+        return record.levelno > logging.INFO
 
 
-def quiet(logger: logging.Logger) -> None:
-    """Keep prompts out of a library's debug lines, once."""
-    if not any(isinstance(f, NoBodies) for f in logger.filters):
-        logger.addFilter(NoBodies())
+_TALKATIVE: Final = (
+    "openai._base_client",
+    "openai._legacy_response",
+    "openai._response",
+    "httpx",
+    # a filter holds for one logger alone, and not for those below it
+    *(f"httpcore.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+)
+
+
+def quiet_libraries() -> None:
+    """Keep prompts, headers and urls (that may hold a token) out of the libraries' lines, once."""
+    for name in _TALKATIVE:
+        logger = logging.getLogger(name)
+        if not any(isinstance(f, NoBodies) for f in logger.filters):
+            logger.addFilter(NoBodies())
 
 
 def said(sent: Sent) -> str:
@@ -41,7 +53,7 @@ def said(sent: Sent) -> str:
     text = found.answer_text(sent.message)
     if not text and sent.message.tool_calls:
         text = json.dumps(sent.message.tool_calls[0]["args"], ensure_ascii=False)
-    return text or "(nothing)"
+    return found.whole_characters(text) or "(nothing)"
 
 
 def checked(sent: Sent, check: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:

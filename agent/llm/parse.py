@@ -20,10 +20,15 @@ _REFUSING: Final = re.compile(
 )
 
 
+def whole_characters(text: str) -> str:
+    """Replace halves of a character (lone surrogates), which cannot be sent or stored."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def content_text(content: object) -> str:
     """Join a message's content: a string, or a list of strings and text parts."""
     if isinstance(content, str):
-        return content
+        return whole_characters(content)
     if not isinstance(content, list):
         return ""
     parts: list[str] = []
@@ -32,7 +37,7 @@ def content_text(content: object) -> str:
             parts.append(part)
         elif isinstance(part, dict) and part.get("type") in (None, "text", "output_text"):
             parts.append(str(part.get("text") or ""))
-    return "".join(parts)
+    return whole_characters("".join(parts))
 
 
 def without_thoughts(text: str) -> str:
@@ -72,7 +77,8 @@ def json_answers(message: AIMessage) -> list[dict[str, Any]]:
     for source in _sources(message):
         found = [source] if isinstance(source, dict) else _objects(source)
         if found:
-            return found
+            # an escape in JSON may be half a character
+            return [json.loads(whole_characters(json.dumps(o, ensure_ascii=False))) for o in found]
     return []
 
 

@@ -17,6 +17,7 @@ from agent.llm.chat import SHOWS, Accepts, CompatibleChat, Showing
 from agent.llm.errors import Fault, FormatRefused, LLMError, classify
 from agent.llm.ladder import CapabilityStore
 from agent.llm.limits import slot
+from agent.llm.parse import whole_characters
 from agent.prompts import Message
 from agent.settings import Settings
 
@@ -213,7 +214,7 @@ class Transport:
             # begins here, so that waiting for a free place is not taken for a slow server
             async with asyncio.timeout(self._settings.timeout):
                 answer = await chat.ainvoke(
-                    [(role, text) for role, text in messages],
+                    [(role, whole_characters(text)) for role, text in messages],
                     config={"tags": [] if stream else [NO_STREAM]},
                     model=model,
                     extra_body=dict(extra),

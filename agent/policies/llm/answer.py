@@ -168,7 +168,7 @@ def _by_line(entries: object, question: Question, where: str) -> dict[int, list[
     found: dict[int, list[dict[str, Any]]] = {}
     for entry in entries:
         line = entry.get("line")
-        number = int(line) if isinstance(line, str) and line.isdigit() else line
+        number = int(line) if isinstance(line, str) and line.isdecimal() else line
         if number in question.asked:
             found.setdefault(number, []).append(entry)
     return found
@@ -222,7 +222,7 @@ def _stances(
 def _number(value: object, most: int, where: str) -> float:
     if isinstance(value, str):
         text = value.strip().removesuffix("%")
-        value = float(text) if text.replace(".", "", 1).isdigit() else None
+        value = float(text) if text.replace(".", "", 1).isdecimal() else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
         raise AnswerFault(f"{where} must be a number from 0 to {most}")
     return float(value)

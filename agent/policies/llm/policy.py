@@ -137,7 +137,16 @@ class LLMPolicy:
         Raises:
             PolicyError: when there are no words to send and no fallback.
         """
-        messages = prepare_reply(self.variant, view, target, strategy, room=self._room())
+        plan = reading.plan
+        messages = prepare_reply(
+            self.variant,
+            view,
+            target,
+            strategy,
+            room=self._room(),
+            reason="".join(_reason(plan, _STRATEGY)) if plan else "",
+            evidence=plan.evidence if plan else (),
+        )
 
         def sayable(so_far: str) -> bool:
             return not shown_faults(so_far, view)

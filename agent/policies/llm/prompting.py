@@ -53,6 +53,7 @@ class Variant:
         used = [self.read, self.reply, "reply_again", *FRAGMENTS]
         used += ["picture", "reply_picture"] if self.picture else []
         used += ["estimates"] if self.estimates else []
+        used += ["reply_reason"] if self.reply == "reply_agent" else []
         return tuple(load_prompt(name).tag for name in used)
 
 
@@ -120,9 +121,26 @@ def prepare_reading(
 
 
 def prepare_reply(
-    variant: Variant, view: View, target: str, strategy: str, *, room: int
+    variant: Variant,
+    view: View,
+    target: str,
+    strategy: str,
+    *,
+    room: int,
+    reason: str = "",
+    evidence: Sequence[int] = (),
 ) -> list[Message]:
-    """Build the reply call."""
+    """Build the reply call.
+
+    Args:
+        variant: which prompt, and what it may show.
+        view: the conversation.
+        target: whom it is for.
+        strategy: the way of supporting.
+        room: tokens for the whole prompt, by our own estimate.
+        reason: why that way, as the reading had it.
+        evidence: ids of the turns this rests on.
+    """
     rows = variant.rows or REPLY_LINES
     lines = lines_of(view, rows, int(room * _LINES_SHARE))
     told = next(d for d in definitions("strategy", view.scenario) if d.name == strategy)
@@ -135,7 +153,10 @@ def prepare_reply(
         "words": str(MOST_WORDS - 20),
     }
     if variant.reply == "reply_agent":
-        given["picture"] = _near(variant, view, target, lines.numbers())
+        numbers = lines.numbers()
+        given["picture"] = _near(variant, view, target, numbers)
+        shown = [numbers[i] for i in evidence if numbers.get(i, 0) >= lines.first]
+        given["reason"] = _why(reason, shown)
     return render(variant.reply, given)
 
 
@@ -156,6 +177,13 @@ def _near(variant: Variant, view: View, target: str, numbers: dict[int, int]) ->
         pattern = f"{told.title}. {told.definition}"
     near = nearby(state, target, numbers)
     return fragment("reply_picture", {"pattern": pattern, "near": near})
+
+
+def _why(reason: str, lines: Sequence[int]) -> str:
+    if not lines:
+        return ""
+    told = as_data(reason or "somebody needs it")
+    return fragment("reply_reason", {"reason": told, "lines": ", ".join(map(str, lines))})
 
 
 def _address(view: View, target: str) -> str:
