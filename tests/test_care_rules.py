@@ -339,3 +339,23 @@ def test_cues() -> None:
     assert cues.answer("nope") == "no" and cues.answer("Yes!") == "yes"
     assert cues.answer("hm") == "unclear"
     assert cues.absent_person("My mother says you are lazy")
+
+
+def test_said_to_all_a_doubtful_alarm_waits_for_a_second_and_whispered_it_does_not() -> None:
+    from agent.safety.types import Evidence, Flag
+
+    flag = Flag(
+        kind="coercive_control",
+        turn_id=1,
+        speaker="Ana",
+        about="Ana",
+        actor="Ben",
+        evidence=Evidence(rule="sentence_model.coercive_control", turn_ids=(1,)),
+    )
+    doubt = ("coercive_control",)
+    state, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He chose."), [flag], doubt)
+    assert not plan.private and not plan.careful
+    state, plan = care(state, COUPLE, Heard(2, "Ana", "He chose again."), [flag], doubt)
+    assert plan.private and plan.careful
+    _, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He chose.", True), [flag], doubt)
+    assert plan.private and plan.careful

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from agent.conversation import Turn
 from agent.labels import GROUP_LABEL, THERAPIST
@@ -23,9 +23,13 @@ from agent.safety.care_state import (
     evidence_of,
 )
 from agent.safety.llm_check import Combined
+from agent.safety.types import Kind
 from ui.engine import Engine
 from ui.records import Line
 from ui.room import Event, Room
+
+Found: TypeAlias = tuple[Combined, frozenset[Kind]]
+"""What both layers found in a line, and the kinds that leave doubt."""
 
 SECOND_LOOKS: Final = 3
 LOOK_BACK: Final = 14
@@ -95,7 +99,7 @@ class Carer:
             return False
         return line.visible_to is None if viewer is None else line.visible_to == (viewer,)
 
-    async def _found(self, new: Sequence[Line], viewer: str | None) -> dict[int, Combined]:
+    async def _found(self, new: Sequence[Line], viewer: str | None) -> dict[int, Found]:
         """Return what both layers make of each new line, by its place."""
         known = self.room.visible_lines(viewer)
         before = [x for x in known if x.seq < new[0].seq][-LOOK_BACK:]
@@ -111,23 +115,25 @@ class Carer:
             for x in lines
         ]
         people, scenario = self.room.names(), self.room.scenario
-        flags = await self.engine.check(turns, people, scenario)
-        out: dict[int, Combined] = {}
+        flags, doubts = await self.engine.check(turns, people, scenario)
+        out: dict[int, Found] = {}
         for line in new:
             own = [f for f in flags if f.turn_id == line.seq]
             upto = [t for t in turns if t.id <= line.seq]
             # of a long backlog only the newest lines are worth the model's time
             late = line.seq >= new[-SECOND_LOOKS:][0].seq
             second = self.engine.second_look(upto, people, scenario, own) if late else None
-            out[line.seq] = Combined(tuple(own)) if second is None else await second
+            both = Combined(tuple(own)) if second is None else await second
+            weak = {kind for seq, kind in doubts if seq == line.seq} - both.agreed
+            out[line.seq] = both, frozenset(weak)
         return out
 
-    def _plan(self, new: Sequence[Line], found: dict[int, Combined]) -> CarePlan:
+    def _plan(self, new: Sequence[Line], found: dict[int, Found]) -> CarePlan:
         whole = CarePlan()
         for line in new:
-            both = found[line.seq]
+            both, weak = found[line.seq]
             heard = Heard(line.seq, line.speaker, line.text, line.visible_to is not None, line.at)
-            self.state, plan = care(self.state, self.setting(), heard, both.flags)
+            self.state, plan = care(self.state, self.setting(), heard, both.flags, weak)
             evidence = evidence_of(line.seq, both.flags, both.cleared, both.agreed)
             checks = (*self.state.checks, *evidence)[-CHECKS_KEPT:]
             self.state = self.state.model_copy(update={"checks": checks})

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +21,10 @@ from agent.hooks import DecisionLog, Hooks
 from agent.labels import Scenario
 from agent.llm import LLMClient
 from agent.policies import POLICY_NAMES, Policy, make_policy
-from agent.safety import Flag, check
+from agent.safety import Flag, Kind, check
 from agent.safety.care import strategies_off
 from agent.safety.care_state import CareState
+from agent.safety.doubt import doubtful
 from agent.safety.llm_check import Combined, LLMCheck, combine
 from agent.settings import Settings
 from ui.records import RoomInfo
@@ -142,9 +142,16 @@ class Engine:
 
     async def check(
         self, turns: Sequence[Turn], people: Sequence[str], scenario: Scenario
-    ) -> list[Flag]:
-        """Return what the safety rules find in turns; one at a time, off the event loop."""
-        work = partial(check, list(turns), list(people), scenario)
+    ) -> tuple[list[Flag], frozenset[tuple[int, Kind]]]:
+        """Return what the rules find in turns, and (turn id, kind) of alarms that leave doubt.
+
+        One at a time, off the event loop.
+        """
+
+        def work() -> tuple[list[Flag], frozenset[tuple[int, Kind]]]:
+            flags = check(turns, people, scenario)
+            return flags, doubtful(flags, turns, people)
+
         return await asyncio.get_running_loop().run_in_executor(self._checking, work)
 
     async def second_look(

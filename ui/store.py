@@ -87,7 +87,7 @@ class Store:
         # its write-ahead files get the same permissions
         self.file.chmod(0o600)
         db.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-        db.execute("PRAGMA journal_mode=WAL")
+        _write_ahead(db)
         db.execute("PRAGMA synchronous=NORMAL")
         db.execute("PRAGMA foreign_keys=ON")
         # an erased line must not linger in free pages
@@ -357,6 +357,18 @@ class Store:
                 (room, state),
             )
         )
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch to WAL; two processes that open a new file at once do not wait for each other."""
+    for _ in range(50):
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            time.sleep(0.05)
+        else:
+            return
+    db.execute("PRAGMA journal_mode=WAL")
 
 
 def _insert(db: sqlite3.Connection, room: str, line: Line) -> None:

@@ -6,7 +6,7 @@ S25 and S29 (the room itself). The caller delivers the plan and stores the state
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from agent.safety.care_state import (
     Setting,
     Topic,
 )
+from agent.safety.care_weigh import leading, topic_of, weighed, without_noise
 from agent.safety.care_words import has, places, word, words
 from agent.safety.resources import ResourceKind
 from agent.safety.types import Flag, Kind
@@ -53,7 +54,11 @@ def strategies_off(state: CareState, scenario: Scenario) -> frozenset[str]:
 
 
 def care(
-    state: CareState, setting: Setting, heard: Heard, flags: Sequence[Flag]
+    state: CareState,
+    setting: Setting,
+    heard: Heard,
+    flags: Sequence[Flag],
+    doubtful: Collection[Kind] = (),
 ) -> tuple[CareState, CarePlan]:
     """Return the state after a turn, and what to do about it.
 
@@ -62,8 +67,10 @@ def care(
         setting: the room.
         heard: the turn.
         flags: what the safety layers found in it (alarms the language model cleared left out).
+        doubtful: kinds that need a second alarm, unless they are whispered.
     """
-    return _Turn(state, setting, heard, flags).run()
+    state, standing = weighed(state, heard, without_noise(flags, heard), doubtful)
+    return _Turn(state, setting, heard, standing).run()
 
 
 class _Turn:
@@ -88,7 +95,7 @@ class _Turn:
         if cues.minor_hint(self.heard.text):
             names = dict.fromkeys((*self.state.minors, self.heard.speaker))
             self.state = self.state.model_copy(update={"minors": tuple(names)})
-        flag = _leading(self.flags, self.heard.speaker)
+        flag = leading(self.flags, self.heard.speaker)
         if flag is not None:
             self._concern(flag)
         elif cues.mutual(self.heard.text):
@@ -126,7 +133,7 @@ class _Turn:
         if flag.kind == "dependency":
             self._say_where_said("dependency.ask")
             return
-        topic = _topic(flag, speaker)
+        topic = topic_of(flag, speaker)
         denial = flag.evidence.rule == "denial_after_disclosure"
         urgent = not denial and self._urgent(topic, flag)
         self._message(speaker, topic, denial=denial, urgent=urgent)
@@ -339,38 +346,3 @@ class _Turn:
         if to == self.heard.speaker and self.language != "en":
             return self.language
         return "en"
-
-
-_ORDER: Final[tuple[Kind, ...]] = (
-    "self_harm",
-    "child_abuse",
-    "violence",
-    "coercive_control",
-    "threat",
-    "medical",
-    "dependency",
-)
-
-
-def _leading(flags: Sequence[Flag], speaker: str) -> Flag | None:
-    """Return the flag to act on: what a rule found before what a model found, worst first."""
-
-    def rank(flag: Flag) -> tuple[bool, bool, int]:
-        model = flag.evidence.rule.startswith(("sentence_model.", "signs."))
-        acts = flag.actor == speaker and flag.kind in ("violence", "threat")
-        own = flag.kind == "self_harm"
-        return (model and flag.source == "rules", not (acts or own), _ORDER.index(flag.kind))
-
-    return min(flags, key=rank, default=None)
-
-
-def _topic(flag: Flag, speaker: str) -> Topic:
-    if flag.kind == "self_harm":
-        return "self_harm" if flag.about in (speaker, None) else "other"
-    if flag.kind == "child_abuse":
-        return "child_abuse"
-    if flag.kind == "medical":
-        return "medical"
-    if flag.actor == speaker:
-        return "actor"
-    return "coercive_control" if flag.kind == "coercive_control" else "violence"

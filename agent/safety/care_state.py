@@ -59,6 +59,7 @@ class PersonCare(_Model):
 
     Attributes:
         turns: turns of theirs that were looked at.
+        noticed: kind -> their turn at which a doubtful alarm was last kept back.
         asked: topic -> their turn at which the direct question was last put.
         given: kind of help -> their turn at which places were last named.
         count: topic -> how many messages it has had.
@@ -70,6 +71,7 @@ class PersonCare(_Model):
     """
 
     turns: int = 0
+    noticed: dict[Kind, int] = Field(default_factory=dict)
     asked: dict[Topic, int] = Field(default_factory=dict)
     given: dict[str, int] = Field(default_factory=dict)
     count: dict[Topic, int] = Field(default_factory=dict)

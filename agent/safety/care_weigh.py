@@ -1,0 +1,80 @@
+"""Which alarms of a turn count, which comes first, and what it is about for its speaker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from agent.safety import cues
+from agent.safety.care_state import CareState, Heard, Topic
+from agent.safety.types import Flag, Kind
+
+SECOND_ALARM: Final = 8
+"""Own turns within which a second doubtful alarm counts."""
+_SHORT_QUESTION: Final = 10
+_ORDER: Final[tuple[Kind, ...]] = (
+    "self_harm",
+    "child_abuse",
+    "violence",
+    "coercive_control",
+    "threat",
+    "medical",
+    "dependency",
+)
+
+
+def _by_sentence_model(flag: Flag) -> bool:
+    return flag.source == "rules" and flag.evidence.rule.startswith("sentence_model.")
+
+
+def without_noise(flags: Sequence[Flag], heard: Heard) -> Sequence[Flag]:
+    """Drop what only the sentence model found in a short question about the room itself."""
+    short = len(heard.text.split()) <= _SHORT_QUESTION
+    if short and cues.asked(heard.text, heard.private) is not None:
+        return [f for f in flags if not _by_sentence_model(f)]
+    return flags
+
+
+def weighed(
+    state: CareState, heard: Heard, flags: Sequence[Flag], doubtful: Collection[Kind]
+) -> tuple[CareState, Sequence[Flag]]:
+    """Keep doubtful alarms back until the same person's words raise one again."""
+    weak = [f for f in flags if f.kind in doubtful]
+    if heard.private or not weak:
+        return state, flags
+    person = state.of(heard.speaker)
+
+    def again(kind: Kind) -> bool:
+        last = person.noticed.get(kind)
+        return last is not None and person.turns - last <= SECOND_ALARM
+
+    standing = [f for f in flags if f not in weak or again(f.kind)]
+    noticed = {**person.noticed, **{f.kind: person.turns for f in weak}}
+    return state.with_person(
+        heard.speaker, person.model_copy(update={"noticed": noticed})
+    ), standing
+
+
+def leading(flags: Sequence[Flag], speaker: str) -> Flag | None:
+    """Return the flag to act on: what a rule found before what a model found, worst first."""
+
+    def rank(flag: Flag) -> tuple[bool, bool, int]:
+        model = flag.evidence.rule.startswith(("sentence_model.", "signs."))
+        acts = flag.actor == speaker and flag.kind in ("violence", "threat")
+        own = flag.kind == "self_harm"
+        return (model and flag.source == "rules", not (acts or own), _ORDER.index(flag.kind))
+
+    return min(flags, key=rank, default=None)
+
+
+def topic_of(flag: Flag, speaker: str) -> Topic:
+    """Return what a flag is about, seen from the one who spoke."""
+    if flag.kind == "self_harm":
+        return "self_harm" if flag.about in (speaker, None) else "other"
+    if flag.kind == "child_abuse":
+        return "child_abuse"
+    if flag.kind == "medical":
+        return "medical"
+    if flag.actor == speaker:
+        return "actor"
+    return "coercive_control" if flag.kind == "coercive_control" else "violence"
