@@ -279,3 +279,26 @@ def test_a_models_words_are_checked_for_joint_steps_only_where_care_is_needed() 
         assert faults_of(text, view, target) == ()
         assert faults_of(text, changed(view, careful=True), target) == ("it asks for a joint step",)
     assert faults_of("Ana, take your time.", changed(view, careful=True), "Ana") == ()
+
+
+async def test_s30_nothing_of_a_person_is_processed_before_they_accept(tmp_path) -> None:
+    from ui.inputs import Refused
+    from ui.pages import consent
+
+    policy = Steady(1.0)
+    desk = await started(tmp_path, policy)
+    room, _ = await room_of(desk, "Ana", "Cleo")
+    ben = await room.add_person("Ben", "partner", "")
+    with pytest.raises(Refused, match="confirm"):
+        await room.say(ben.id, "he hits me", private=True)
+    await companion_of(room).idle()
+    assert not policy.views and not companion_of(room).carer.state.people
+    with pytest.raises(Refused, match="confirm"):
+        await desk.run(room, ben.id, {"what": "panel"})
+    page = consent("Ben", "/consent", together=False)
+    for topic in ("Who sees what", "whisper", "stored", "Limits", "not therapy", "an AI", "agree"):
+        assert topic in page
+    await room.consent(ben.id)
+    await say(room, Tab(ben.id), "Hello.")
+    assert policy.views
+    await desk.close()

@@ -123,6 +123,12 @@ def test_s7_s8_s11_s5_no_refusal_diagnosis_secrecy_contract_or_band_in_any_text(
         assert len(text.split()) <= 75, (lang, key)
 
 
+@pytest.mark.parametrize("text", ["Is he a narcissist?", "Can you diagnose her?"])
+def test_s8_no_diagnosis_of_anybody(text: str) -> None:
+    plan = Talk()("Ana", text, False)
+    assert plan.public == word("diagnosis") and "can't diagnose" in word("diagnosis")
+
+
 def test_s9_the_state_has_no_score_no_band_and_no_words() -> None:
     talk = Talk()
     for text in ("I want to die", "yes, tonight", "he hits me", "you misunderstood"):

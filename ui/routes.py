@@ -231,6 +231,7 @@ def make_router(
                 name = room.people[person].name
                 keys = [x.key for x in room.lines if x.speaker == name and not x.erased]
                 await room.erase(person, keys)
+                await desk.companion(room).carer.forget_person(name)
             if not room.one_browser:
                 await room.goodbye(person)
         return gone(request, RedirectResponse("/", 303))

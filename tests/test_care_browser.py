@@ -1,0 +1,95 @@
+"""Care in Chromium: leaving quickly, sharing a whisper, choosing a country (S13, S26, S27)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.browser import ARGS, CHROMIUM, ROOT, Server, need_chromium, pick, running, say
+from tests.test_room_browser import Guests, reads
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+APP = str(ROOT / "tests" / "browser_app.py")
+NEUTRAL = "https://www.wikipedia.org/"
+SECRET = "The heron nests at midnight."
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    need_chromium()
+    with running(tmp_path_factory.mktemp("care"), APP) as running_server:
+        yield running_server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium() -> AsyncIterator[Any]:
+    need_chromium()
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGS)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def guests(chromium: Any, server: Server) -> Guests:
+    return Guests(chromium, server)
+
+
+@pytest.mark.parametrize("way", ["button", "escape"])
+async def test_s26_leaving_quickly(guests: Guests, way: str) -> None:
+    ana = await guests.host("Ana")
+    await ana.route(f"{NEUTRAL}**", lambda route: route.fulfill(body="neutral"))
+    await pick(ana, "to", "Only to Kith")
+    await say(ana, SECRET)
+    await ana.wait_for_selector("[data-private]")
+    assert SECRET not in await ana.title()
+    if way == "button":
+        await ana.click("[data-exit]")
+    else:
+        for _ in range(3):
+            await ana.keyboard.press("Escape")
+    await ana.wait_for_url(NEUTRAL)
+    for _ in range(3):
+        await ana.go_back()
+        assert SECRET not in await ana.content()
+        assert await ana.locator("[data-kith]").count() == 0
+    await ana.goto(guests.server.url)
+    await ana.wait_for_selector("text=A quiet third voice")
+    assert SECRET not in await ana.content()
+
+
+async def test_s13_a_whisper_is_shared_and_taken_back(guests: Guests) -> None:
+    ana = await guests.host("Ana")
+    ben = await guests.guest(ana, "Ben")
+    await pick(ana, "to", "Only to Kith")
+    await say(ana, SECRET)
+    await ana.wait_for_selector("[data-private] .share")
+    await ana.locator("[data-private] .share").first.click()
+    await ana.locator("[data-private] .yes-share").first.click()
+    await reads(ben, SECRET)
+    await ana.wait_for_selector("[data-private] .unshare")
+    await ana.reload()
+    await ana.locator("[data-private] .unshare").first.click()
+    await ben.wait_for_function("!document.querySelector('[data-kith]')")
+    await ben.reload()
+    await ben.wait_for_selector(".kith-welcome")
+    assert SECRET not in await ben.content()
+
+
+async def test_s27_a_country_is_chosen_once_and_kept(guests: Guests) -> None:
+    ana = await guests.host("Ana", locale="en-US")
+    await ana.goto(guests.server.url + "/help")
+    assert "988" not in await ana.locator("main").inner_text(), "no country by default"
+    await ana.goto(guests.server.url + "/help?country=GB")
+    await ana.goto(guests.server.url)
+    await ana.wait_for_selector("#mode-picker-trigger-to")
+    await pick(ana, "to", "Only to Kith")
+    await say(ana, "I want to die")
+    await ana.wait_for_selector("[data-private] >> text=116 123", timeout=30_000)
+    told = " ".join(await ana.locator("[data-private]").all_inner_texts())
+    assert "988" not in told
