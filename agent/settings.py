@@ -10,7 +10,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 EncoderName = Literal["minilm", "minilm-int8"]
 PolicyChoice = Literal[
-    "auto", "local", "agent", "agent-no-state", "agent-hybrid", "plain-window", "plain-history"
+    "auto",
+    "local",
+    "agent",
+    "agent-no-state",
+    "agent-hybrid",
+    "plain-window",
+    "plain-history",
+    "floor-always-yes",
+    "floor-majority",
+    "floor-random",
+    "floor-last-speaker",
 ]
 PromptFormat = Literal["auto", "json_schema", "function_calling", "json_object", "text"]
 

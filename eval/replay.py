@@ -44,6 +44,7 @@ TABLE_WIDTH: Final = 128
 EXIT_INPUT: Final = 2
 EXIT_ERRORS: Final = 3
 EXIT_STORE: Final = 4
+EXIT_STOPPED: Final = 130
 
 app = typer.Typer(help=__doc__, pretty_exceptions_enable=False, add_completion=False)
 
@@ -127,7 +128,7 @@ def main(
     """Replay one split with one or more variants, print the table and write the run folder.
 
     The same command goes on where a killed run stopped. Exit status: 2 wrong input, 3 too many
-    failures, 4 the run folder cannot be written.
+    failures, 4 the run folder cannot be written, 130 stopped from the keyboard.
     """
     console = Console()
     console.width = max(console.width, TABLE_WIDTH)
@@ -191,6 +192,11 @@ def main(
     except (StoreError, EncoderError) as error:
         _say(console, str(error), "red")
         raise typer.Exit(_exit_of(error)) from None
+    except KeyboardInterrupt:
+        _say(
+            console, f"stopped; what is finished is kept in {folder}: the same command goes on", ""
+        )
+        raise typer.Exit(EXIT_STOPPED) from None
     except ReplayError as error:
         _say(console, f"{error}; what is finished is kept in {folder}", "red")
         raise

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent.policies.base import Policy, PolicyError, Task, View
-from agent.policies.floors import AlwaysYes, LastSpeaker, Majority, Seeded
+from agent.policies.floors import AlwaysYes, Floor, LastSpeaker, Majority, Seeded
 from agent.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,15 +43,22 @@ def _llm(name: str, settings: Settings, client: LLMClient | None = None) -> Poli
     return make(name, settings, client, local=lambda: _local(settings))
 
 
+def _floor(make: Callable[[Settings], Floor], settings: Settings) -> Policy:
+    floor = make(settings)
+    # in a room it decides alone, and speaks in the local policy's words
+    floor.words = lambda: _local(settings)
+    return floor
+
+
 LLM_NAMES: Final = ("agent", "agent-no-state", "agent-hybrid", "plain-window", "plain-history")
 """The policies that need a model server."""
 
 _MAKERS: Final[dict[str, Callable[[Settings], Policy]]] = {
     "local": _local,
-    "floor-always-yes": lambda settings: AlwaysYes(),
-    "floor-majority": lambda settings: Majority(),
-    "floor-random": lambda settings: Seeded(settings.seed),
-    "floor-last-speaker": lambda settings: LastSpeaker(),
+    "floor-always-yes": partial(_floor, lambda settings: AlwaysYes()),
+    "floor-majority": partial(_floor, lambda settings: Majority()),
+    "floor-random": partial(_floor, lambda settings: Seeded(settings.seed)),
+    "floor-last-speaker": partial(_floor, lambda settings: LastSpeaker()),
     **{name: partial(_llm, name) for name in LLM_NAMES},
 }
 

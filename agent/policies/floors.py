@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.conversation import Turn
 from agent.decision import Ranking, Reply, Timing
-from agent.policies.base import PolicyError, Task, View
+from agent.policies.base import Policy, PolicyError, Task, View
 from agent.priors import Priors, load_priors
 from agent.reading import Reading, TurnReading
 
 
 class Floor:
-    """Common part: empty readings, no words, flat rankings in the given order."""
+    """Common part: empty readings, flat rankings in the given order, another's words.
+
+    Attributes:
+        words: gives the policy that speaks for it, called at first need; None: it cannot speak.
+    """
 
     name: str = "floor"
     version: str = "1"
     answers: frozenset[Task] = frozenset()
     threshold: float = 0.5
+    words: Callable[[], Policy] | None = None
+    _voice: Policy | None = None
 
     async def prepare(self, dialogues: Sequence[Sequence[Turn]]) -> None:
         """Nothing to prepare."""
@@ -45,12 +51,16 @@ class Floor:
         return _in_order(view.strategies)
 
     async def reply(self, view: View, reading: Reading, target: str, strategy: str) -> Reply:
-        """Refuse: a floor has no words.
+        """Let another policy say what the floor decided.
 
         Raises:
-            PolicyError: always.
+            PolicyError: when there is none, or it cannot.
         """
-        raise PolicyError("refused", "a floor has no words")
+        if self._voice is None:
+            if self.words is None:
+                raise PolicyError("refused", "a floor has no words")
+            self._voice = self.words()
+        return await self._voice.reply(view, reading, target, strategy)
 
 
 class AlwaysYes(Floor):
