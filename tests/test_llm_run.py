@@ -80,3 +80,26 @@ async def test_stopped_from_the_keyboard_a_run_keeps_what_is_done_and_says_so(
         code, said = await command(tmp_path, "eval.replay", *arguments)
         assert code == 0 and "already done" in said
         assert len(server.requests) - before < len(lines(out / "predictions.jsonl"))
+
+
+async def test_a_spent_budget_stops_the_asking_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ("--variant", "plain-window", "--tasks", "stp", "--out", str(out), "--no-report")
+    async with LLMServer() as server:
+        arguments += ("--base-url", server.url, "--model", "m", "--concurrency", "1")
+        code, said = await command(tmp_path, "eval.replay", *arguments, "--budget-tokens", "9000")
+        assert code == 3, said
+        statuses = [p["status"] for p in lines(out / "predictions.jsonl")]
+        assert (
+            0
+            < statuses.count("ok")
+            < len(statuses)
+            == statuses.count("ok") + statuses.count("budget")
+        )
+        asked = len(server.requests)
+        assert asked < len(statuses)
+        code, said = await command(tmp_path, "eval.replay", *arguments, "--retry-errors")
+        assert code == 0, said
+        assert {p["status"] for p in lines(out / "predictions.jsonl")} == {"ok"}
+        # what was paid for comes from the disk
+        assert len(server.requests) == len(statuses) + 1

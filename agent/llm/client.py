@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from agent.llm import parse as found
 from agent.llm.budget import Budget, UnknownPrice, price_of
@@ -94,7 +95,9 @@ class LLMClient:
         self.store = CapabilityStore(folder / "servers.json")
         self._cache = AnswerCache(folder / "answers")
         self._transport = Transport(settings, self.store, backoff or Backoff())
-        self._probing: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._probing: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
         self._ledger = Ledger(self.budget, self.price)
         quiet_libraries()
 
