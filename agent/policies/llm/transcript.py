@@ -21,6 +21,8 @@ def as_data(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
     # nothing that a person types may look like a tag of ours, a line break or a direction mark
     text = text.replace("<", "\\u003c").replace(">", "\\u003e")
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
