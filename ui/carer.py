@@ -115,7 +115,9 @@ class Carer:
             for x in lines
         ]
         people, scenario = self.room.names(), self.room.scenario
-        flags, doubts = await self.engine.check(turns, people, scenario)
+        flags, doubts = await self.engine.check(
+            turns, people, scenario, shared_screen=self.room.one_browser
+        )
         out: dict[int, Found] = {}
         for line in new:
             own = [f for f in flags if f.turn_id == line.seq]

@@ -33,6 +33,8 @@ RETRY_SECONDS: Final = 30.0
 """How long the main policy is left alone after it failed."""
 TRANSIENT: Final = frozenset({"timeout", "http", "budget"})
 """Statuses that say the server is unwell, rather than the answer."""
+PATIENCE: Final = 3
+"""Turns without the agent after which it grows readier to speak."""
 BUSY_MS: Final = 10_000
 _CHECK_SECONDS: Final = 8.0
 
@@ -141,7 +143,12 @@ class Engine:
         return await self.policy(self.main)
 
     async def check(
-        self, turns: Sequence[Turn], people: Sequence[str], scenario: Scenario
+        self,
+        turns: Sequence[Turn],
+        people: Sequence[str],
+        scenario: Scenario,
+        *,
+        shared_screen: bool = False,
     ) -> tuple[list[Flag], frozenset[tuple[int, Kind]]]:
         """Return what the rules find in turns, and (turn id, kind) of alarms that leave doubt.
 
@@ -150,7 +157,7 @@ class Engine:
 
         def work() -> tuple[list[Flag], frozenset[tuple[int, Kind]]]:
             flags = check(turns, people, scenario)
-            return flags, doubtful(flags, turns, people)
+            return flags, doubtful(flags, turns, people, shared_screen=shared_screen)
 
         return await asyncio.get_running_loop().run_in_executor(self._checking, work)
 
@@ -191,6 +198,7 @@ class Engine:
             policy=policy,
             hooks=Hooks([DecisionLog(log)] if log else []),
             threshold=self.threshold(policy, info),
+            patience=PATIENCE,
             strategies_off=frozenset(info.strategies_off),
             avoid=strategies_off(known, info.scenario),
             careful=known.joint_off,

@@ -267,7 +267,7 @@ class _Turn:
         person, topic = self.me, self.me.waiting
         if topic is None:
             return False
-        if not self.heard.private and not self.setting.shared_screen:
+        if not self.heard.private and not self._at_the_screen(topic):
             # they talk to the others: the question stays open and is not pressed
             return False
         if cues.asked(self.heard.text, self.heard.private) is not None:
@@ -281,8 +281,7 @@ class _Turn:
             self._message(self.heard.speaker, base, urgent=True)
             return True
         if said == "unclear":
-            once = person.count.get(topic, 0) > 1 or not has(f"{base}.again")
-            if once or self.setting.shared_screen:
+            if person.count.get(topic, 0) > 1 or not has(f"{base}.again"):
                 self._put(self.heard.speaker, person.model_copy(update={"waiting": None}))
                 self.plan = replace(self.plan, hold=False)
                 return False
@@ -295,6 +294,12 @@ class _Turn:
         if has(key):
             self._deliver(self.heard.speaker, word(key, "en", name=self.heard.speaker))
         return True
+
+    def _at_the_screen(self, topic: Topic) -> bool:
+        """Whether a line on a shared screen answers: a yes, right after the question."""
+        next_line = self.me.turns == self.me.asked.get(topic, 0) + 1
+        said_yes = cues.answer(self.heard.text) == "yes"
+        return self.setting.shared_screen and topic == "self_harm" and next_line and said_yes
 
     # the room itself
 

@@ -1,8 +1,9 @@
-"""Which alarms rest on the sentence model alone, and on wording that leaves doubt.
+"""Which alarms rest on the sentence model alone.
 
-Said to everybody, a doubtful alarm waits for a second one before anything follows from it: the
-sentence model favours recall, and about one line in thirty of an ordinary quarrel raises it. In a
-whisper nothing waits.
+Said to everybody, such an alarm waits for a second one before anything follows from it: the
+sentence model favours recall, and one line in twenty of an ordinary quarrel raises it. Thoughts of
+ending one's life in wording that leaves the model no doubt wait for nothing where the answer is
+private. In a whisper nothing waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ _PREFIX = "sentence_model."
 
 
 def doubtful(
-    flags: Sequence[Flag], turns: Sequence[TurnLike], participants: Sequence[str] = ()
+    flags: Sequence[Flag],
+    turns: Sequence[TurnLike],
+    participants: Sequence[str] = (),
+    *,
+    shared_screen: bool = False,
 ) -> frozenset[tuple[int, Kind]]:
     """Return (turn id, kind) of the alarms that leave doubt.
 
@@ -26,6 +31,7 @@ def doubtful(
         flags: what ``check`` found in ``turns``.
         turns: the conversation, oldest first.
         participants: people in the room.
+        shared_screen: whether an answer would be read by everybody.
     """
     weak = [f for f in flags if f.evidence.rule.startswith(_PREFIX)]
     if not weak:
@@ -38,4 +44,8 @@ def doubtful(
             parts = [*read.sentences, *pairs]
             found = semantic.alarms(parts)
             plain[read.turn_id] = {a.kind for alarms in found for a in alarms if a.plain}
-    return frozenset((f.turn_id, f.kind) for f in weak if f.kind not in plain[f.turn_id])
+
+    def sure(flag: Flag) -> bool:
+        return flag.kind == "self_harm" and flag.kind in plain[flag.turn_id] and not shared_screen
+
+    return frozenset((f.turn_id, f.kind) for f in weak if not sure(f))
