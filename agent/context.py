@@ -42,6 +42,8 @@ class Context:
         policy: makes every decision.
         hooks: listeners.
         threshold: probability at which the agent speaks; None takes the policy's own.
+        patience: participants' turns without the agent after which the threshold begins to fall,
+            so that a live room is not left alone for good; None: it never falls (the replay).
         strategies_off: strategies the people in the room do not want.
         avoid: strategies that are never chosen, for somebody's safety. What is ranked behind the
             chosen one stays in the record, so that it does not tell that any are avoided.
@@ -52,6 +54,7 @@ class Context:
     policy: Policy
     hooks: Hooks = field(default_factory=Hooks)
     threshold: float | None = None
+    patience: int | None = None
     strategies_off: frozenset[str] = frozenset()
     avoid: frozenset[str] = frozenset()
     careful: bool = False

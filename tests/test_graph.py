@@ -89,6 +89,17 @@ async def test_asked_to_speak_now_overrides_the_timing() -> None:
     assert out["decision"].intervene and out["decision"].reply is not None
 
 
+async def test_a_room_that_was_left_alone_is_answered_sooner() -> None:
+    turns = [turn(i, "Ana" if i % 2 else "Ben", ("Ben" if i % 2 else "Ana",)) for i in range(1, 9)]
+    patient = await run(QueuePolicy([0.3]), *turns, patience=3)
+    assert patient["decision"].intervene
+    assert patient["decision"].threshold == pytest.approx(0.5 * (1 - 0.08 * 5))
+    never = await run(QueuePolicy([0.3]), *turns)
+    assert not never["decision"].intervene and never["decision"].threshold == 0.5
+    soon = await run(QueuePolicy([0.3]), *turns[:3], patience=3)
+    assert not soon["decision"].intervene
+
+
 async def test_strategies_that_are_off_are_never_chosen() -> None:
     out = await run(QueuePolicy([1.0]), turn(1), strategies_off=frozenset({"counterbalance"}))
     labels = [item.label for item in out["decision"].strategies]

@@ -136,7 +136,7 @@ def test_weights_survive_the_disk(tmp_path: Path) -> None:
 def test_weights_of_another_format_are_refused(tmp_path: Path) -> None:
     save(load(), tmp_path)
     about = tmp_path / "local.json"
-    about.write_text(about.read_text("utf-8").replace('"format": 2', '"format": 1'), "utf-8")
+    about.write_text(about.read_text("utf-8").replace('"format": 3', '"format": 1'), "utf-8")
     with pytest.raises(WeightsError, match="format 1"):
         load(tmp_path)
     about.unlink()

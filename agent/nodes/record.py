@@ -34,7 +34,7 @@ def _decision(state: GraphState, context: Context) -> Decision:
         scenario=state["scenario"],
         intervene=failure is None and wants_to_speak(state, context),
         probability=spoken.probability if spoken else 0.0,
-        threshold=threshold(context),
+        threshold=threshold(state, context),
         asked=state["request"].decide == "always",
         targets=_items(state.get("targets")),
         strategies=_items(state.get("strategies")),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from langgraph.runtime import Runtime
 
 from agent.context import Context
 from agent.nodes.channels import GraphState, looked, node, view_of
+
+EASE: Final = 0.08
+LEAST: Final = 0.4
 
 
 @node("time")
@@ -17,9 +20,17 @@ async def timing(state: GraphState, runtime: Runtime[Context]) -> dict[str, Any]
     return {"timing": await runtime.context.policy.time(view, looked(state))}
 
 
-def threshold(context: Context) -> float:
-    """Return the probability at which the agent speaks."""
-    return context.policy.threshold if context.threshold is None else context.threshold
+def threshold(state: GraphState, context: Context) -> float:
+    """Return the probability at which the agent speaks now.
+
+    With patience set it falls by ``EASE`` a turn once that many turns passed without the agent,
+    down to ``LEAST`` of itself (the silence factor of Inner Thoughts, CHI 2025, as a threshold).
+    """
+    own = context.policy.threshold if context.threshold is None else context.threshold
+    if context.patience is None:
+        return own
+    waited = max(0, state["relations"].quiet_turns - context.patience)
+    return own * max(LEAST, 1.0 - EASE * waited)
 
 
 def wants_to_speak(state: GraphState, context: Context) -> bool:
@@ -27,7 +38,7 @@ def wants_to_speak(state: GraphState, context: Context) -> bool:
     spoken = state.get("timing")
     if state["request"].speak_now:
         return True
-    return spoken is not None and spoken.probability >= threshold(context)
+    return spoken is not None and spoken.probability >= threshold(state, context)
 
 
 def after_time(state: GraphState, runtime: Runtime[Context]) -> str:

@@ -1,0 +1,1 @@
+"""What the local policy was taught: fitted on the train split, see MODEL_CARD.md."""

@@ -80,12 +80,14 @@ class Level1:
         mean: of the surface counts.
         scale: of the surface counts.
         feelings: word -> its place on the emotion axes, shape (AXES,) each.
+        lean: slope and offset that bring the shrunken warmth head back to -1 to 1.
     """
 
     weights: Array
     mean: Array
     scale: Array
     feelings: dict[str, Array]
+    lean: tuple[float, float] = (1.0, 0.0)
 
     def inputs(self, vector: Array, counts: Array) -> Array:
         """Return the input row of one turn."""

@@ -221,7 +221,7 @@ class LocalPolicy:
             addressees=addressees,
             utterance_types=dict(zip(UTTERANCE_TYPES, kinds, strict=True)),
             emotion=self._emotion(record),
-            stances=_stances(record),
+            stances=self._stances(record),
         )
 
     def _emotion(self, record: Record) -> Emotion:
@@ -232,6 +232,15 @@ class LocalPolicy:
             description=words[nearest],
             valence=float(np.clip(_value(record, "valence"), -1, 1)),
             intensity=float(np.clip(6 + 2 * _value(record, "intensity"), 0, 10)),
+        )
+
+    def _stances(self, record: Record) -> tuple[StanceReading, ...]:
+        if record.addressee in ("", THERAPIST):
+            return ()
+        slope, offset = self.weights.level1.lean
+        lean = float(np.clip(slope * _value(record, "warmth") + offset, -1, 1))
+        return (
+            StanceReading(target=record.addressee, warmth=max(0.0, lean), tension=max(0.0, -lean)),
         )
 
 
@@ -248,18 +257,6 @@ def _shares(scores: Sequence[float]) -> list[float]:
     kept = [max(0.0, s) + 1e-3 for s in scores]
     total = sum(kept)
     return [k / total for k in kept]
-
-
-def _stances(record: Record) -> tuple[StanceReading, ...]:
-    if record.addressee in ("", THERAPIST):
-        return ()
-    seen = float(np.clip(_value(record, "viewpoint"), 0, 1))
-    lean = float(np.clip(_value(record, "warmth"), -1, 1))
-    return (
-        StanceReading(
-            target=record.addressee, warmth=seen * max(0.0, lean), tension=seen * max(0.0, -lean)
-        ),
-    )
 
 
 def _timing_reasons(reader: Reader) -> tuple[tuple[str, ...], tuple[int, ...]]:

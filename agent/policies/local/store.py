@@ -19,7 +19,7 @@ from agent.policies.local.heads import Given, Head, Kernel, Linear, Model, Part,
 from agent.policies.local.level1 import Level1
 from agent.policies.local.sequence import SequenceModel
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 ARRAYS_FILE: Final = "local.npz"
 ABOUT_FILE: Final = "local.json"
 
@@ -106,6 +106,7 @@ def save(weights: Weights, folder: Path) -> str:
         "level1/mean": first.mean.astype(np.float32),
         "level1/scale": first.scale.astype(np.float32),
         "level1/feelings": np.array(list(first.feelings.values()), dtype=np.float32),
+        "level1/lean": np.array(first.lean, dtype=np.float32),
         "listener/participant": weights.listener.participant.astype(np.float32),
         "listener/support": weights.listener.support.astype(np.float32),
     }
@@ -171,6 +172,7 @@ def load(folder: Path | None = None) -> Weights:
         mean=_wide(arrays["level1/mean"]),
         scale=_wide(arrays["level1/scale"]),
         feelings=dict(words),
+        lean=(float(arrays["level1/lean"][0]), float(arrays["level1/lean"][1])),
     )
     return Weights(
         level1=level1,
