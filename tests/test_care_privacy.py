@@ -301,3 +301,38 @@ async def test_s13_release_needs_the_writers_consent_and_can_be_taken_back(tmp_p
     await desk.close()
     with sqlite3.connect(tmp_path / "rooms.sqlite") as db:
         assert db.execute("SELECT count(*) FROM releases").fetchone() == (2,)
+
+
+async def test_s15_a_language_model_obeys_without_knowing_why(tmp_path, server: LLMServer) -> None:
+    """Its public prompts are the same with and without a whispered concern; its words are not."""
+
+    def filled(schema: dict[str, Any], request: dict[str, Any]) -> Any:
+        whole = fill(schema)
+        for key, value in whole.items():
+            if isinstance(value, list) and value[:1] == ["counterbalance"]:
+                whole[key] = ["enact", *value][: len(value)]
+        return whole | {
+            k: v for k, v in {"speak": "yes", "speak_percent": 99}.items() if k in whole
+        }
+
+    server.fill = filled
+    server.words = "Ana, turn to him and tell each other what you need."
+    prompts: dict[bool, list[str]] = {}
+    for flagged in (False, True):
+        desk = desk_for(tmp_path / str(flagged), Steady(1.0))
+        desk.engine._make = lambda name, settings: llm_policy(server, tmp_path)
+        await desk.engine.start()
+        room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+        whisper = "he keeps my bank card and he hits me" if flagged else "The lamp is new."
+        await say(room, ana, whisper, private=True)
+        before = len(server.asked)
+        await say(room, ben, "Shall we talk about the weekend?")
+        prompts[flagged] = [prompt_of(r) for r in server.asked[before:]]
+        decision = companion_of(room).last_decision()
+        assert decision is not None
+        assert (decision[1].strategy == "enact") is not flagged
+        assert any("each other" in t for t in ben.texts) is not flagged
+        await desk.close()
+    assert prompts[True][0] == prompts[False][0], "the reading is asked for in the same words"
+    for prompt in prompts[True]:
+        assert "bank card" not in prompt and "danger" not in prompt.lower()

@@ -179,6 +179,7 @@ def test_s14_control_is_met_without_tips_for_two(text: str) -> None:
     assert plan.switched and plan.careful and [m.to for m in plan.private] == ["Ana"]
     said = plan.private[0].text
     assert "Refuge" in said or "0808 2000 247" in said
+    assert "Leave quickly" in said, "quick exit is offered (S15)"
     assert not re.search(r"both|each other|communicat|listen to him|Ben|his side", said)
 
 

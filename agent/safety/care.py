@@ -177,6 +177,8 @@ class _Turn:
         parts = [word(key, self._language(to), name=to)]
         offers_help = urgent or topic in ("medical", "actor")
         person = self._with_help(person, topic, parts, to, offers_help)
+        if topic in ("violence", "coercive_control") and topic not in person.count:
+            parts.append(word("exit", self._language(to)))
         person = self._with_audience(person, parts, to, topic)
         asks = key.endswith((".ask", ".again", ".child")) and topic not in ("actor", "medical")
         person = person.model_copy(
