@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,7 @@ def main(
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         # before numpy is loaded: another number of threads adds in another order
         os.environ[name] = "1"
-    from agent.rescue.reader import DataError, load_dataset
+    from agent.rescue.reader import DataError, read_dataset
     from agent.rescue.splits import SplitError, select
     from agent.settings import SettingsError, load_settings
 
@@ -46,11 +45,15 @@ def main(
         path = data or settings.rescue
         if path is None:
             raise SettingsError("no data: give --data PATH or set KITH_RESCUE")
-        dataset = load_dataset(path)
+        dataset = read_dataset(path)
+        if dataset.broken:
+            raise DataError(dataset.broken)
         chosen = select(dataset, split)
     except (DataError, SettingsError, SplitError, OSError) as error:
         console.print(str(error), markup=False)
         raise typer.Exit(EXIT_INPUT) from None
+    for fault in dataset.faults:
+        console.print(f"left out: {fault}", markup=False)
     try:
         dev = select(dataset, "dev").samples if split == "train" else ()
     except SplitError:
@@ -70,9 +73,9 @@ def _train(
 ) -> str:
     from agent.encoder import MiniLMEncoder
     from agent.policies.local.store import save
+    from agent.priors import PRIORS_FILE, dump_priors, label_shares
     from agent.train.corpus import read_corpus
     from agent.train.fit import Plan, fit, timing_threshold
-    from agent.train.priors import priors
 
     def progress(what: str, done: int, of: int) -> None:
         console.print(f"{what} {done}/{of}", markup=False)
@@ -96,8 +99,7 @@ def _train(
         threshold = timing_threshold(weights, read_corpus(dev, encoder))
         weights = replace(weights, threshold=threshold)
     digest = save(weights, out)
-    text = json.dumps(priors(corpus), indent=1) + "\n"
-    (out / "priors.json").write_text(text, encoding="utf-8")
+    (out / PRIORS_FILE).write_text(dump_priors(label_shares(samples)), encoding="utf-8")
     return digest
 
 
