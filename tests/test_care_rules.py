@@ -345,7 +345,6 @@ def test_cues() -> None:
     assert cues.language_of("xyz") == "en"
     assert cues.answer("nope") == "no" and cues.answer("Yes!") == "yes"
     assert cues.answer("hm") == "unclear"
-    assert cues.absent_person("My mother says you are lazy")
 
 
 def test_said_to_all_a_doubtful_alarm_waits_for_a_second_and_whispered_it_does_not() -> None:

@@ -18,7 +18,6 @@ from agent.safety.care_state import (
     CarePlan,
     CareState,
     Heard,
-    PersonCare,
     Setting,
     evidence_of,
 )
@@ -191,10 +190,6 @@ class Carer:
             if changed != known:
                 self.state = self.state.with_person(name, changed)
                 await self._store()
-
-    def person(self, name: str) -> PersonCare:
-        """Return what is known of a person."""
-        return self.state.of(name)
 
     async def forget(self, seqs: set[int]) -> None:
         """Take the evidence of erased lines away; joint strategies that went off stay off."""

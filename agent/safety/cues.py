@@ -111,12 +111,6 @@ _MUTUAL: Final = re.compile(
     r"one another)\b|\bwe (both|each) (hit|slap|push|hurt|beat)",
     _I,
 )
-_ABSENT: Final = re.compile(
-    r"\bmy (mother|mum|mom|father|dad|sister|brother|boss|ex|friend|colleague|aunt|uncle|"
-    r"grandmother|grandfather|mother-in-law|father-in-law|best friend|neighbou?r)\b.{0,12}"
-    r"\b(says?|said|thinks?|thought|told|hates?|believes?|wants?|always|never|is|was)\b",
-    _I,
-)
 _SPANISH: Final = frozenset(
     "que no me mi yo el la los una un por para con estoy quiero muy esta vida ya se lo te".split()
 )
@@ -161,11 +155,6 @@ def adult_topic(text: str) -> bool:
 def mutual(text: str) -> bool:
     """Return whether the speaker says that both hurt each other."""
     return _MUTUAL.search(text) is not None
-
-
-def absent_person(text: str) -> bool:
-    """Return whether the turn tells what somebody outside the room says, thinks or does."""
-    return _ABSENT.search(text) is not None
 
 
 def language_of(text: str, default: str = "en") -> str:
