@@ -1,6 +1,8 @@
 """The graph: wiring only. The room compiles ``builder`` with a checkpointer, the replay without.
 
 observe -> perceive -> time -> (silent | target -> strategy -> reply) -> record
+
+Routes are coroutines like the nodes: LangGraph sends a plain function through a thread.
 """
 
 from __future__ import annotations
@@ -49,13 +51,13 @@ def serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(allowed_msgpack_modules=list(CHECKPOINT_TYPES))
 
 
-def after_perceive(state: GraphState, runtime: Runtime[Context]) -> str:
+async def after_perceive(state: GraphState, runtime: Runtime[Context]) -> str:
     """Route: straight to ``record`` when no decision is wanted or the reading failed."""
     skip = state["request"].decide == "never" or state.get("failure")
     return "record" if skip else "time"
 
 
-def after_target(state: GraphState, runtime: Runtime[Context]) -> str:
+async def after_target(state: GraphState, runtime: Runtime[Context]) -> str:
     """Route: ``record`` after a failure, else ``strategy``."""
     return "record" if state.get("failure") else "strategy"
 

@@ -41,6 +41,7 @@ from eval.store import ChangedRun, RunStore, StoreError
 
 TABLE_WIDTH: Final = 128
 """A pipe has no width; the table needs this much to show every figure."""
+SAMPLES_A_CALL: Final = 2
 EXIT_INPUT: Final = 2
 EXIT_ERRORS: Final = 3
 EXIT_STORE: Final = 4
@@ -257,8 +258,12 @@ def _names(given: list[str] | None) -> tuple[str, ...]:
 
 
 def _concurrency(names: tuple[str, ...], settings: Settings) -> int:
-    """Return the samples in flight: waiting for a server is worth sharing, computing is not."""
-    return settings.concurrency if any(uses_llm(name) for name in names) else 1
+    """Return the samples in flight: waiting for a server is worth sharing, computing is not.
+
+    More samples than calls may be in flight, so that no place at the server stays free while one
+    sample computes or the last ones of a run are finished.
+    """
+    return SAMPLES_A_CALL * settings.concurrency if any(map(uses_llm, names)) else 1
 
 
 def _ids(path: Path | None) -> tuple[str, ...] | None:

@@ -27,7 +27,7 @@ async def strategy(state: GraphState, runtime: Runtime[Context]) -> dict[str, An
     return {"strategies": Ranking(items=items, reasons=ranking.reasons, evidence=ranking.evidence)}
 
 
-def after_strategy(state: GraphState, runtime: Runtime[Context]) -> str:
+async def after_strategy(state: GraphState, runtime: Runtime[Context]) -> str:
     """Route: ``reply`` when words are wanted and a strategy is left, else ``record``."""
     strategies = state.get("strategies")
     ready = not state.get("failure") and strategies is not None and bool(strategies.items)

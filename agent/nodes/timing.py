@@ -41,7 +41,7 @@ def wants_to_speak(state: GraphState, context: Context) -> bool:
     return spoken is not None and spoken.probability >= threshold(state, context)
 
 
-def after_time(state: GraphState, runtime: Runtime[Context]) -> str:
+async def after_time(state: GraphState, runtime: Runtime[Context]) -> str:
     """Route: ``target`` when the agent speaks or was asked for a decision, else ``silent``."""
     if state.get("failure"):
         return "record"
