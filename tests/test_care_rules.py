@@ -365,3 +365,5 @@ def test_said_to_all_a_doubtful_alarm_waits_for_a_second_and_whispered_it_does_n
     assert plan.private and plan.careful
     _, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He chose.", True), [flag], doubt)
     assert plan.private and plan.careful
+    state, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He has me pinned."), [flag], doubt)
+    assert plan.private and plan.careful, "what speaks of a way that is shut waits for nothing"

@@ -38,9 +38,14 @@ def without_noise(flags: Sequence[Flag], heard: Heard) -> Sequence[Flag]:
 def weighed(
     state: CareState, heard: Heard, flags: Sequence[Flag], doubtful: Collection[Kind]
 ) -> tuple[CareState, Sequence[Flag]]:
-    """Keep doubtful alarms back until the same person's words raise one again."""
+    """Keep doubtful alarms back until the same person's words raise one again.
+
+    Nothing is kept back that was whispered, or that names a means, a weapon or a way that is shut.
+    """
     weak = [f for f in flags if f.kind in doubtful]
     if heard.private or not weak:
+        return state, flags
+    if any(cues.at_hand(heard.text, f.kind == "self_harm") for f in weak):
         return state, flags
     person = state.of(heard.speaker)
 

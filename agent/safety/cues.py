@@ -38,6 +38,12 @@ _URGENT_OTHER: Final = re.compile(
     r"现在|正在",
     _I,
 )
+_MEANS: Final = re.compile(r"\b(pills|tablets|gun|rope|blade|razor|overdose)\b", _I)
+_SHUT: Final = re.compile(
+    r"\b(knife|gun|weapon|strangl\w+|chok(ed|ing)|pinned|locked (me|us) in|"
+    r"(won'?t|will not) let (me|us) (leave|out|go))\b",
+    _I,
+)
 _ASKS: Final[tuple[tuple[Ask, re.Pattern[str]], ...]] = (
     (
         "probe",
@@ -133,6 +139,13 @@ def answer(text: str) -> Answer:
 def urgent(text: str, self_harm: bool) -> bool:
     """Return whether the words speak of now, of means at hand or of a way that is shut."""
     return (_URGENT_SELF if self_harm else _URGENT_OTHER).search(text) is not None
+
+
+def at_hand(text: str, self_harm: bool) -> bool:
+    """Return whether the words name a means, a weapon or a way that is shut: more than "now"."""
+    if self_harm:
+        return _MEANS.search(text) is not None
+    return _SHUT.search(text) is not None
 
 
 def asked(text: str, private: bool) -> Ask | None:
