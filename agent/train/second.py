@@ -28,12 +28,12 @@ TASKS: Final = ("itp", "rpp", "stp", "ssp")
 PATTERN_KERNEL: Final = KernelRecipe(
     terms=(
         (("structure",), 1.0),
-        (("profiles",), 1.0),
-        (("contrast",), 1.0),
+        (("profiles",), 0.4),
+        (("contrast",), 0.4),
         (("recent_vector",), 1.0),
         (("newest_vector",), 1.0),
     ),
-    ridge=12.0,
+    ridge=8.0,
     sharpness=1.0,
 )
 STRATEGY_KERNEL: Final = KernelRecipe(
@@ -76,7 +76,7 @@ class Recipe:
     target: tuple[str, ...] = ("structure", "own")
     target_strength: float = 0.03
     weights: Mapping[str, float] = field(
-        default_factory=lambda: {"pattern": 0.5, "strategy": 0.5, "timing": 0.5, "target": 1.0}
+        default_factory=lambda: {"pattern": 0.5, "strategy": 0.5, "timing": 0.5, "target": 0.25}
     )
     rare: float = 0.15
 
