@@ -347,7 +347,7 @@ def test_cues() -> None:
     assert cues.answer("hm") == "unclear"
 
 
-def test_said_to_all_a_doubtful_alarm_waits_for_a_second_and_whispered_it_does_not() -> None:
+def test_a_doubtful_alarm_needs_a_second_whisper_and_nothing_follows_said_to_all() -> None:
     from agent.safety.types import Evidence, Flag
 
     flag = Flag(
@@ -359,11 +359,12 @@ def test_said_to_all_a_doubtful_alarm_waits_for_a_second_and_whispered_it_does_n
         evidence=Evidence(rule="sentence_model.coercive_control", turn_ids=(1,)),
     )
     doubt = ("coercive_control",)
-    state, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He chose."), [flag], doubt)
-    assert not plan.private and not plan.careful
-    state, plan = care(state, COUPLE, Heard(2, "Ana", "He chose again."), [flag], doubt)
-    assert plan.private and plan.careful
-    _, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He chose.", True), [flag], doubt)
-    assert plan.private and plan.careful
+    for private in (False, True):
+        state, plan = care(
+            CareState(), COUPLE, Heard(1, "Ana", "He chose.", private), [flag], doubt
+        )
+        assert not plan.private and not plan.careful
+        _, plan = care(state, COUPLE, Heard(2, "Ana", "He chose.", private), [flag], doubt)
+        assert bool(plan.private) is plan.careful is private
     state, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He has me pinned."), [flag], doubt)
     assert plan.private and plan.careful, "what speaks of a way that is shut waits for nothing"

@@ -114,9 +114,7 @@ class Carer:
             for x in lines
         ]
         people, scenario = self.room.names(), self.room.scenario
-        flags, doubts = await self.engine.check(
-            turns, people, scenario, shared_screen=self.room.one_browser
-        )
+        flags, doubts = await self.engine.check(turns, people, scenario, private=viewer is not None)
         out: dict[int, Found] = {}
         for line in new:
             own = [f for f in flags if f.turn_id == line.seq]

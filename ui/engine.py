@@ -148,7 +148,7 @@ class Engine:
         people: Sequence[str],
         scenario: Scenario,
         *,
-        shared_screen: bool = False,
+        private: bool = False,
     ) -> tuple[list[Flag], frozenset[tuple[int, Kind]]]:
         """Return what the rules find in turns, and (turn id, kind) of alarms that leave doubt.
 
@@ -157,7 +157,7 @@ class Engine:
 
         def work() -> tuple[list[Flag], frozenset[tuple[int, Kind]]]:
             flags = check(turns, people, scenario)
-            return flags, doubtful(flags, turns, people, shared_screen=shared_screen)
+            return flags, doubtful(flags, turns, people, private=private)
 
         return await asyncio.get_running_loop().run_in_executor(self._checking, work)
 

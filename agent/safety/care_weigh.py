@@ -38,12 +38,12 @@ def without_noise(flags: Sequence[Flag], heard: Heard) -> Sequence[Flag]:
 def weighed(
     state: CareState, heard: Heard, flags: Sequence[Flag], doubtful: Collection[Kind]
 ) -> tuple[CareState, Sequence[Flag]]:
-    """Keep doubtful alarms back until the same person's words raise one again.
+    """Keep doubtful alarms back: whispered ones until there is a second, others for good.
 
-    Nothing is kept back that was whispered, or that names a means, a weapon or a way that is shut.
+    Nothing is kept back that names a means, a weapon or a way that is shut.
     """
     weak = [f for f in flags if f.kind in doubtful]
-    if heard.private or not weak:
+    if not weak:
         return state, flags
     if any(cues.at_hand(heard.text, f.kind == "self_harm") for f in weak):
         return state, flags
@@ -51,7 +51,7 @@ def weighed(
 
     def again(kind: Kind) -> bool:
         last = person.noticed.get(kind)
-        return last is not None and person.turns - last <= SECOND_ALARM
+        return heard.private and last is not None and person.turns - last <= SECOND_ALARM
 
     standing = [f for f in flags if f not in weak or again(f.kind)]
     noticed = {**person.noticed, **{f.kind: person.turns for f in weak}}
@@ -67,7 +67,9 @@ def leading(flags: Sequence[Flag], speaker: str) -> Flag | None:
         model = flag.evidence.rule.startswith(("sentence_model.", "signs."))
         acts = flag.actor == speaker and flag.kind in ("violence", "threat")
         own = flag.kind == "self_harm"
-        return (model and flag.source == "rules", not (acts or own), _ORDER.index(flag.kind))
+        # the model hears a child in much that has none in it
+        place = len(_ORDER) if model and flag.kind == "child_abuse" else _ORDER.index(flag.kind)
+        return (model and flag.source == "rules", not (acts or own), place)
 
     return min(flags, key=rank, default=None)
 

@@ -1,9 +1,8 @@
 """Which alarms rest on the sentence model alone.
 
-Said to everybody, such an alarm waits for a second one before anything follows from it: the
-sentence model favours recall, and one line in twenty of an ordinary quarrel raises it. Thoughts of
-ending one's life in wording that leaves the model no doubt wait for nothing where the answer is
-private. In a whisper nothing waits.
+The sentence model favours recall: many lines of an ordinary quarrel raise it. Said to everybody,
+nothing follows from it alone. In a whisper, wording that leaves the model no doubt counts at once,
+and other wording the second time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def doubtful(
     turns: Sequence[TurnLike],
     participants: Sequence[str] = (),
     *,
-    shared_screen: bool = False,
+    private: bool = False,
 ) -> frozenset[tuple[int, Kind]]:
     """Return (turn id, kind) of the alarms that leave doubt.
 
@@ -31,7 +30,7 @@ def doubtful(
         flags: what ``check`` found in ``turns``.
         turns: the conversation, oldest first.
         participants: people in the room.
-        shared_screen: whether an answer would be read by everybody.
+        private: whether they were whispered.
     """
     weak = [f for f in flags if f.evidence.rule.startswith(_PREFIX)]
     if not weak:
@@ -46,6 +45,6 @@ def doubtful(
             plain[read.turn_id] = {a.kind for alarms in found for a in alarms if a.plain}
 
     def sure(flag: Flag) -> bool:
-        return flag.kind == "self_harm" and flag.kind in plain[flag.turn_id] and not shared_screen
+        return private and flag.kind in plain[flag.turn_id]
 
     return frozenset((f.turn_id, f.kind) for f in weak if not sure(f))
