@@ -78,7 +78,7 @@ class Recipe:
     weights: Mapping[str, float] = field(
         default_factory=lambda: {"pattern": 0.5, "strategy": 0.5, "timing": 0.5, "target": 0.25}
     )
-    rare: float = 0.15
+    rare: float = 0.2
 
 
 @dataclass(frozen=True)

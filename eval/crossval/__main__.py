@@ -43,6 +43,7 @@ def main(
         bool, typer.Option(help="Train the turn transformer (most of the time goes there).")
     ] = True,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the reliability diagram.")] = None,
 ) -> None:
     """Fit eight times, each time without one eighth of the couples and families.
 
@@ -75,6 +76,10 @@ def main(
     text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     (folder / "crossval.json").write_text(text, encoding="utf-8")
     _print(console, result)
+    if plot is not None:
+        from eval.crossval.plot import reliability
+
+        reliability(result["calibration"], plot)
     console.print(f"written to {folder}", markup=False)
 
 
@@ -154,6 +159,7 @@ def _summary(path: Path, folds: list[dict[str, Any]], seed: int) -> dict[str, An
             for variant, by_task in found.items()
         },
         "calibration": {t: report.calibration(records[report.FULL, t]) for t in tasks},
+        "timing": report.timing(records),
         "addressees": report.addressees(folds),
         "level1": report.level1(folds),
         "groups": {f["fold"]: f["groups"] for f in folds},
@@ -163,15 +169,19 @@ def _summary(path: Path, folds: list[dict[str, Any]], seed: int) -> dict[str, An
 def _print(console: Console, result: dict[str, Any]) -> None:
     from eval.crossval.report import NATURAL, SHOWN
 
-    table = Table(title="grouped cross-validation, out-of-fold, percent (AUC: 0 to 100)")
-    table.add_column("variant")
-    for task, scope, figure in SHOWN:
-        name = "ITP natural" if task == NATURAL else task.upper()
-        table.add_column(f"{name} {scope} {figure}".replace("recall_at_", "R@"), justify="right")
-    for variant, tasks in result["figures"].items():
-        cells = [tasks.get(t, {}).get(s, {}).get(f) for t, s, f in SHOWN]
-        table.add_row(variant, *("–" if c is None else f"{100 * c['value']:.1f}" for c in cells))
-    console.print(table)
+    for tasks in (("itp", NATURAL), ("rpp",), ("stp",), ("ssp",)):
+        shown = [x for x in SHOWN if x[0] in tasks]
+        table = Table(title=f"{tasks[0].upper()}, out-of-fold, percent (AUC: 0 to 100)")
+        table.add_column("variant")
+        for task, scope, figure in shown:
+            name = f"{scope} {figure}" + (" (natural)" if task == NATURAL else "")
+            table.add_column(name.replace("recall_at_", "R@"), justify="right")
+        for variant, found in result["figures"].items():
+            cells = [found.get(t, {}).get(s, {}).get(f) for t, s, f in shown]
+            if any(c is not None for c in cells):
+                texts = ("–" if c is None else f"{100 * c['value']:.1f}" for c in cells)
+                table.add_row(variant, *texts)
+        console.print(table)
     bars = Table(title="against the bars (95% interval: couples and families drawn)")
     for name in ("figure", "value", "interval", "at least", "aim", ""):
         bars.add_column(name, justify="right")
@@ -182,7 +192,7 @@ def _print(console: Console, result: dict[str, Any]) -> None:
         value, least, aim = values
         bars.add_row(name, value, span, least, aim, bar["state"])
     console.print(bars)
-    for name in ("addressees", "level1"):
+    for name in ("timing", "addressees", "level1"):
         console.print(f"{name}: {json.dumps(result[name])}", markup=False, soft_wrap=True)
     ece = {task: round(found["ece"], 3) for task, found in result["calibration"].items()}
     console.print(f"expected calibration error: {json.dumps(ece)}", markup=False)

@@ -177,6 +177,39 @@ def calibration(records: Sequence[Record]) -> dict[str, Any]:
     return {"ece": error, "bins": bins, "n": len(pairs)}
 
 
+def timing(records: Mapping[tuple[str, str], Sequence[Record]]) -> dict[str, Any]:
+    """Return how the agent would speak at natural prevalence, at a probability of one half.
+
+    Always speaking has the F1 ``f1_always``; ``best`` is the threshold with the best balanced
+    accuracy over all held-out turns, with its figures (an upper bound: chosen on these turns).
+    """
+    found = records[FULL, NATURAL]
+    said = np.array([r.probabilities["yes"] for r in found])
+    gold = np.array([r.gold == "yes" for r in found])
+
+    def at(threshold: float) -> dict[str, float]:
+        speaks = said >= threshold
+        hit = float((speaks & gold).sum())
+        return {
+            "threshold": threshold,
+            "speaks": float(speaks.mean()),
+            "silence_accuracy": float((~speaks)[~gold].mean()),
+            "recall": float(speaks[gold].mean()),
+            "f1": 2 * hit / float(speaks.sum() + gold.sum()),
+        }
+
+    steps = [round(0.2 + 0.01 * i, 2) for i in range(61)]
+    best = max(steps, key=lambda t: at(t)["recall"] + at(t)["silence_accuracy"])
+    share = float(gold.mean())
+    return {
+        "n": len(found),
+        "prevalence": share,
+        "f1_always": 2 * share / (1 + share),
+        "half": at(0.5),
+        "best": at(best),
+    }
+
+
 def addressees(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return how often the inferred addressee is the annotated one, by kind of addressee."""
     rows = [row for fold in folds for row in fold["addressees"]]
