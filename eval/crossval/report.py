@@ -76,6 +76,8 @@ def temperatures(folds: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str, str
     for (variant, task, scenario), by_fold in keyed.items():
         for k in by_fold:
             rest = [a for j, found in by_fold.items() if j != k for a in found]
+            if not any(a["gold"] in a["scores"] for a in rest):
+                continue  # nothing to fit on: probabilities stay as they are
             scores, gold = _matrix(rest)
             out[k, variant, task, scenario] = best_temperature([scores], [gold])
     return out
