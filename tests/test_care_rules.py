@@ -347,7 +347,7 @@ def test_cues() -> None:
     assert cues.answer("hm") == "unclear"
 
 
-def test_a_doubtful_alarm_needs_a_second_whisper_and_nothing_follows_said_to_all() -> None:
+def test_a_doubtful_alarm_needs_a_second_one() -> None:
     from agent.safety.types import Evidence, Flag
 
     flag = Flag(
@@ -365,6 +365,6 @@ def test_a_doubtful_alarm_needs_a_second_whisper_and_nothing_follows_said_to_all
         )
         assert not plan.private and not plan.careful
         _, plan = care(state, COUPLE, Heard(2, "Ana", "He chose.", private), [flag], doubt)
-        assert bool(plan.private) is plan.careful is private
+        assert plan.private and plan.careful
     state, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He has me pinned."), [flag], doubt)
     assert plan.private and plan.careful, "what speaks of a way that is shut waits for nothing"

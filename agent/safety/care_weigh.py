@@ -38,7 +38,7 @@ def without_noise(flags: Sequence[Flag], heard: Heard) -> Sequence[Flag]:
 def weighed(
     state: CareState, heard: Heard, flags: Sequence[Flag], doubtful: Collection[Kind]
 ) -> tuple[CareState, Sequence[Flag]]:
-    """Keep doubtful alarms back: whispered ones until there is a second, others for good.
+    """Keep doubtful alarms back until there is a second one.
 
     Nothing is kept back that names a means, a weapon or a way that is shut.
     """
@@ -51,7 +51,7 @@ def weighed(
 
     def again(kind: Kind) -> bool:
         last = person.noticed.get(kind)
-        return heard.private and last is not None and person.turns - last <= SECOND_ALARM
+        return last is not None and person.turns - last <= SECOND_ALARM
 
     standing = [f for f in flags if f not in weak or again(f.kind)]
     noticed = {**person.noticed, **{f.kind: person.turns for f in weak}}

@@ -1,8 +1,8 @@
 """Which alarms rest on the sentence model alone.
 
-The sentence model favours recall: many lines of an ordinary quarrel raise it. Said to everybody,
-nothing follows from it alone. In a whisper, wording that leaves the model no doubt counts at once,
-and other wording the second time.
+The sentence model favours recall: about one line in ten of real sessions raises it. Wording that
+leaves it no doubt counts at once in a whisper, and about ending one's life everywhere; other
+wording counts the second time.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ def doubtful(
             plain[read.turn_id] = {a.kind for alarms in found for a in alarms if a.plain}
 
     def sure(flag: Flag) -> bool:
-        return private and flag.kind in plain[flag.turn_id]
+        return (private or flag.kind == "self_harm") and flag.kind in plain[flag.turn_id]
 
     return frozenset((f.turn_id, f.kind) for f in weak if not sure(f))

@@ -17,13 +17,13 @@ from agent.safety import reader
 from agent.safety.text import encoder_text
 from agent.safety.types import KINDS, Kind
 
-# chosen on the development cases (eval/safety/cases.jsonl) for recall first
+# chosen for recall first on eval/safety/cases.jsonl and on the alarms in ordinary talk
 THRESHOLD: dict[Kind, float] = {
-    "self_harm": 0.0,
+    "self_harm": 0.5,
     "violence": 0.0,
     "coercive_control": 0.0,
     "child_abuse": 0.4,
-    "threat": 0.4,
+    "threat": 1.4,
     "medical": 1.2,
     "dependency": 0.8,
 }

@@ -14,7 +14,7 @@ from eval.safety.cases import HELD_OUT, OWN_CASES, CaseError, read_cases
 from eval.safety.report import Outcome, run_cases, table
 
 app = typer.Typer(add_completion=False)
-_TITLES = {OWN_CASES: "cases the rules were tuned on", HELD_OUT: "held-out cases"}
+_TITLES = {OWN_CASES: "cases the rules and the reader learned from", HELD_OUT: "held-out cases"}
 
 
 def _write_json(outcomes: list[Outcome]) -> None:

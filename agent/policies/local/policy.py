@@ -58,7 +58,7 @@ class LocalPolicy:
     """
 
     name = "local"
-    answers: frozenset[Task] = frozenset({"itp", "stp", "ssp", "rpp"})
+    answers: frozenset[Task] = frozenset({"itp", "stp", "ssp", "rpp", "er"})
 
     def __init__(
         self,
