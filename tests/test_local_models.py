@@ -16,11 +16,18 @@ from agent.policies.local.addressee import Listener
 from agent.policies.local.heads import Given, Head, Part, gaussian
 from agent.policies.local.level1 import Level1
 from agent.policies.local.running import Running
-from agent.policies.local.sequence import Memory, SequenceModel
+from agent.policies.local.sequence import (
+    WINDOW,
+    Memory,
+    SequenceModel,
+    relation,
+    row_inputs,
+)
 from agent.policies.local.store import Weights, WeightsError, load, save
 from agent.policies.local.text import SURFACE, masked, mentions, surface
 from agent.train import sequence as training
 from agent.train.kernels import KernelRecipe, fit_kernels
+from agent.train.net import FACTS, WIDTH, Net, Recipe
 from agent.train.second import fit_linear
 
 
@@ -81,8 +88,8 @@ def talk(n: int = 24) -> list[Turn]:
 
 def test_numpy_transformer_equals_torch() -> None:
     torch.manual_seed(5)
-    recipe = training.Recipe(runs=1)
-    net = training._Net(recipe, 384).eval()
+    recipe = Recipe(runs=1)
+    net = Net(recipe, 384).eval()
     with torch.no_grad():
         for parameter in net.parameters():
             # halves are stored exactly
@@ -105,11 +112,11 @@ def test_numpy_transformer_equals_torch() -> None:
         hidden.append(memory.hidden[0])
         before = records[-2] if len(records) > 1 else None
         counts = np.clip(records[-1].counts, -3, 3) * 0.5
-        rows.append(np.concatenate([training.row_inputs(records[-1], before, "couple"), counts]))
-    related = np.full((1, len(records), training.WINDOW), -1)
+        rows.append(np.concatenate([row_inputs(records[-1], before, "couple"), counts]))
+    related = np.full((1, len(records), WINDOW), -1)
     for i, now in enumerate(records):
-        for back in range(min(i + 1, training.WINDOW)):
-            related[0, i, back] = training.relation(now, records[i - back], "couple")
+        for back in range(min(i + 1, WINDOW)):
+            related[0, i, back] = relation(now, records[i - back], "couple")
     vectors = np.array([r.vector for r in records], np.float32)[None] * 8
     with torch.no_grad():
         wanted = net(
@@ -118,8 +125,8 @@ def test_numpy_transformer_equals_torch() -> None:
             torch.from_numpy(related),
         )
         assert np.array(hidden) == pytest.approx(wanted[0].numpy(), abs=2e-4)
-        facts = draw.standard_normal((2, training.FACTS)).astype(np.float32)
-        own = torch.stack([wanted[0, running.people["Ada"].last], torch.zeros(training.WIDTH)])
+        facts = draw.standard_normal((2, FACTS)).astype(np.float32)
+        own = torch.stack([wanted[0, running.people["Ada"].last], torch.zeros(WIDTH)])
         scores = net.candidate(wanted[0, -1].expand(2, -1), own, torch.from_numpy(facts))
     found = ours.candidates(memory, ["Ada", "Couple"], facts.astype(np.float64))
     assert found[0] == pytest.approx(scores.numpy(), abs=2e-4)

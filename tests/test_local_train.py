@@ -17,13 +17,13 @@ from agent.policies.local.running import Running, addressee_label
 from agent.policies.local.store import save
 from agent.priors import label_shares
 from agent.rescue.reader import load_dataset
-from agent.train import sequence
 from agent.train.corpus import Corpus, points, read_corpus
 from agent.train.first import corpus_folds, fit_first, fold_groups
 from agent.train.fit import Plan, fit, fit_parts, held_out_tables, outputs_of, timing_threshold
+from agent.train.net import Recipe
 from agent.train.second import replay, tables
 
-SMALL = sequence.Recipe(runs=1, epochs=1)
+SMALL = Recipe(runs=1, epochs=1)
 PLAN = Plan(sequence=SMALL, calibration=None)
 
 

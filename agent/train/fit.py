@@ -21,6 +21,7 @@ from agent.train.calibrate import calibrated
 from agent.train.corpus import Corpus
 from agent.train.first import FirstLevel, corpus_folds, fit_first
 from agent.train.listener import fit_listener
+from agent.train.net import Recipe as SequenceRecipe
 from agent.train.second import Key, Listen, Recipe, Table, fit_heads, tables
 
 Array = NDArray[np.float64]
@@ -41,8 +42,8 @@ class Plan:
     """
 
     recipe: Recipe = field(default_factory=Recipe)
-    sequence: sequences.Recipe | None = field(default_factory=sequences.Recipe)
-    calibration: sequences.Recipe | None = field(default_factory=lambda: sequences.Recipe(runs=1))
+    sequence: SequenceRecipe | None = field(default_factory=SequenceRecipe)
+    calibration: SequenceRecipe | None = field(default_factory=lambda: SequenceRecipe(runs=1))
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _silent(what: str, done: int, of: int) -> None:
 def fit_parts(
     corpus: Corpus,
     plan: Plan,
-    recipe: sequences.Recipe | None,
+    recipe: SequenceRecipe | None,
     progress: Progress = _silent,
     folder: Path | None = None,
 ) -> Fitted:

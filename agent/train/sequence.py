@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -15,207 +14,32 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-from agent.labels import PATTERNS, STRATEGIES
 from agent.policies.local import level1
-from agent.policies.local.features import Reader
-from agent.policies.local.running import Record, Running, addressee_label
 from agent.policies.local.sequence import (
-    HEADS,
-    LAYERS,
     MOVES,
     OUTPUTS,
-    RELATIONS,
     ROW_INPUTS,
     TARGET,
     TIMING,
-    VECTOR_SCALE,
     WINDOW,
     SequenceModel,
-    relation,
-    row_inputs,
 )
 from agent.policies.local.text import SURFACE
-from agent.train.corpus import Corpus, level1_targets, points
+from agent.train import sessions
+from agent.train.corpus import Corpus
+from agent.train.net import AHEAD, AHEAD_SIZES, FACTS, OWN, Net, Recipe
+from agent.train.sessions import AHEAD, OWN, TrainingSession, training_sessions
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
 
-WIDTH: Final = 64
-FACTS: Final = 20
-_AHEAD: Final = ("pattern_couple", "pattern_family", "next_move")
-_OWN: Final = ("utterance", "intensity", "valence", "viewpoint", "warmth", "move", "supports")
-_AHEAD_SIZES: Final = [level1.SIZES[n] for n in _AHEAD]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How the transformer is trained.
-
-    Attributes:
-        runs: training runs whose probabilities are averaged.
-        epochs: passes over the sessions.
-        batch: sessions a step.
-        rate: highest learning rate.
-        decay: weight decay.
-        dropout: within the layers.
-        input_dropout: of the sentence vectors.
-        auxiliary: weight of the tasks that only shape the layers.
-        smoothing: of the labels.
-        crop: probability that a session's beginning is forgotten.
-    """
-
-    runs: int = 3
-    epochs: int = 24
-    batch: int = 16
-    rate: float = 2e-3
-    decay: float = 0.05
-    dropout: float = 0.4
-    input_dropout: float = 0.5
-    auxiliary: float = 0.5
-    smoothing: float = 0.1
-    crop: float = 0.5
-
-
-class _Layer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.n1, self.n2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.f1, self.f2 = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
-        self.rel = nn.Parameter(torch.zeros(RELATIONS, HEADS))
-        self.dist = nn.Parameter(torch.zeros(WINDOW, HEADS))
-
-
-class _Net(nn.Module):
-    def __init__(self, recipe: Recipe, dim: int) -> None:
-        super().__init__()
-        self.input_drop, self.drop = nn.Dropout(recipe.input_dropout), nn.Dropout(recipe.dropout)
-        self.vec, self.aux = nn.Linear(dim, WIDTH), nn.Linear(ROW_INPUTS + len(SURFACE), WIDTH)
-        self.layers = nn.ModuleList(_Layer() for _ in range(LAYERS))
-        self.n = nn.LayerNorm(WIDTH)
-        self.out = nn.Linear(WIDTH, TIMING + 1 + sum(_AHEAD_SIZES))
-        self.own = nn.Linear(WIDTH, level1.SUPPORT.stop)
-        self.c1, self.c2 = nn.Linear(2 * WIDTH + FACTS, WIDTH), nn.Linear(WIDTH, TARGET + 1)
-
-    def forward(self, vectors: Tensor, aux: Tensor, related: Tensor) -> Tensor:
-        """Return hidden states, shape (sessions, rows, WIDTH)."""
-        rows = vectors.shape[1]
-        x = self.drop(self.vec(self.input_drop(vectors)) + self.aux(aux))
-        back = (torch.arange(rows)[:, None] - torch.arange(WINDOW)[None]).clamp(min=0)
-        hidden_pairs = (related < 0)[..., None]
-        for module in self.layers:
-            layer = cast(_Layer, module)
-            y = layer.n1(x)
-            shape = (*x.shape[:2], HEADS, WIDTH // HEADS)
-            query = layer.q(y).view(shape)
-            keys, values = layer.k(y).view(shape)[:, back], layer.v(y).view(shape)[:, back]
-            scores = torch.einsum("bnhe,bnwhe->bnwh", query, keys) / (WIDTH / HEADS) ** 0.5
-            scores = scores + layer.rel[related.clamp(min=0)] + layer.dist
-            share = scores.masked_fill(hidden_pairs, -1e9).softmax(2)
-            mixed = torch.einsum("bnwh,bnwhe->bnhe", share, values).reshape(x.shape)
-            x = x + self.drop(layer.o(mixed))
-            y = layer.f1(layer.n2(x))
-            x = x + self.drop(layer.f2(fn.gelu(y, approximate="tanh")))
-        out: Tensor = self.n(x)
-        return out
-
-    def candidate(self, here: Tensor, own: Tensor, facts: Tensor) -> Tensor:
-        x = self.drop(torch.cat([here, own, facts], -1))
-        out: Tensor = self.c2(self.drop(fn.gelu(self.c1(x), approximate="tanh")))
-        return out
-
-
-@dataclass
-class _Session:
-    family: bool
-    vectors: NDArray[np.float32]
-    rows: Array
-    counts: Array
-    related: NDArray[np.int64]
-    known: Mapping[str, tuple[NDArray[np.float32], NDArray[np.bool_]]]
-    pattern: list[tuple[int, int]]
-    timing: list[tuple[int, float]]
-    strategy: list[tuple[int, NDArray[np.float32], int, int]]
-    target: list[tuple[int, NDArray[np.float32], list[int], int]]
-
-
-def _sessions(corpus: Corpus) -> list[_Session]:
-    targets = level1_targets(corpus)
-    out = []
-    wanted: dict[tuple[int, int], list[tuple[str, Any]]] = {}
-    for task in ("rpp", "itp", "ssp", "stp"):
-        for point in points(corpus, task):
-            wanted.setdefault((point.session, point.position), []).append((task, point))
-    for index, session in enumerate(corpus.sessions):
-        rows = slice(corpus.offsets[index], corpus.offsets[index + 1])
-        n = len(session.turns)
-        item = _Session(
-            session.scenario == "family",
-            session.vectors.astype(np.float32) * np.float32(VECTOR_SCALE),
-            np.zeros((n, ROW_INPUTS)),
-            session.counts,
-            np.full((n, WINDOW), -1),
-            {
-                k: (targets[k].values[rows].astype(np.float32), targets[k].known[rows])
-                for k in (*_OWN, *_AHEAD)
-            },
-            [],
-            [],
-            [],
-            [],
-        )
-        running, records = Running(session.scenario), list[Record]()
-        nothing = np.zeros(level1.WIDTH)
-        for i, turn in enumerate(session.turns):
-            for task, point in wanted.get((index, i), ()):
-                _add_point(item, task, point, running, i - 1)
-            label = addressee_label(turn.addressees, session.scenario)
-            records.append(
-                running.observe(turn, label, session.counts[i], session.vectors[i], nothing)
-            )
-            item.rows[i] = row_inputs(records[i], records[i - 1] if i else None, session.scenario)
-            for back in range(min(i + 1, WINDOW)):
-                item.related[i, back] = relation(records[i], records[i - back], session.scenario)
-        out.append(item)
-    return out
-
-
-def _add_point(item: _Session, task: str, point: Any, running: Running, row: int) -> None:
-    scenario = running.scenario
-    if row < 0:
-        return  # nothing was said yet: there is nothing to learn from
-    if task == "rpp":
-        item.pattern.append((row, PATTERNS[scenario].index(point.gold)))
-        return
-    if task == "itp":
-        item.timing.append((row, float(point.gold == "yes")))
-        return
-    reader = Reader(running)
-
-    def facts(name: str) -> NDArray[np.float32]:
-        return np.concatenate(reader.relation(name)).astype(np.float32)
-
-    def last(name: str) -> int:
-        return running.people[name].last if name in running.people else -1
-
-    if task == "ssp":
-        label = STRATEGIES[scenario].index(point.gold)
-        item.strategy.append((row, facts(point.target), last(point.target), label))
-        return
-    names = [*running.people, running.group]
-    if point.gold in names:
-        item.target.append(
-            (
-                row,
-                np.array([facts(n) for n in names]),
-                [last(n) for n in names],
-                names.index(point.gold),
-            )
-        )
-
 
 def _batch(
-    items: Sequence[_Session], mean: Array, scale: Array, recipe: Recipe, draw: np.random.Generator
+    items: Sequence[TrainingSession],
+    mean: Array,
+    scale: Array,
+    recipe: Recipe,
+    draw: np.random.Generator,
 ) -> tuple[Tensor, Tensor, Tensor]:
     longest = max(len(i.rows) for i in items)
     dim = items[0].vectors.shape[1]
@@ -235,22 +59,22 @@ def _batch(
     return torch.from_numpy(vectors), torch.from_numpy(aux), torch.from_numpy(related)
 
 
-def _losses(net: _Net, items: Sequence[_Session], hidden: Tensor, recipe: Recipe) -> Tensor:
+def _losses(net: Net, items: Sequence[TrainingSession], hidden: Tensor, recipe: Recipe) -> Tensor:
     out = net.out(net.drop(hidden))
     total = _pattern_loss(out, items, recipe) + _timing_loss(out, items)
     total = total + _strategy_loss(net, hidden, items, recipe) + _target_loss(net, hidden, items)
     places, start = [], TIMING + 1
-    for name, size in zip(_AHEAD, _AHEAD_SIZES, strict=True):
+    for name, size in zip(AHEAD, AHEAD_SIZES, strict=True):
         places.append((name, out[..., start : start + size]))
         start += size
     own = net.own(hidden)
-    places += [(name, own[..., level1.SLICES[name]]) for name in _OWN]
+    places += [(name, own[..., level1.SLICES[name]]) for name in OWN]
     for name, scores in places:
         total = total + recipe.auxiliary * _known_loss(name, scores, items)
     return total
 
 
-def _known_loss(name: str, scores: Tensor, items: Sequence[_Session]) -> Tensor:
+def _known_loss(name: str, scores: Tensor, items: Sequence[TrainingSession]) -> Tensor:
     wanted, found = [], []
     for b, item in enumerate(items):
         values, known = item.known[name]
@@ -284,7 +108,7 @@ def _split(
     return total
 
 
-def _pattern_loss(out: Tensor, items: Sequence[_Session], recipe: Recipe) -> Tensor:
+def _pattern_loss(out: Tensor, items: Sequence[TrainingSession], recipe: Recipe) -> Tensor:
     found = [(b, i, y, it.family) for b, it in enumerate(items) for i, y in it.pattern]
     if not found:
         return torch.zeros(())
@@ -292,7 +116,7 @@ def _pattern_loss(out: Tensor, items: Sequence[_Session], recipe: Recipe) -> Ten
     return _split(out[list(b), list(i)], y, family, OUTPUTS, recipe.smoothing)
 
 
-def _timing_loss(out: Tensor, items: Sequence[_Session]) -> Tensor:
+def _timing_loss(out: Tensor, items: Sequence[TrainingSession]) -> Tensor:
     found = [(b, i, y) for b, it in enumerate(items) for i, y in it.timing]
     if not found:
         return torch.zeros(())
@@ -300,7 +124,9 @@ def _timing_loss(out: Tensor, items: Sequence[_Session]) -> Tensor:
     return fn.binary_cross_entropy_with_logits(out[list(b), list(i), TIMING], torch.tensor(y))
 
 
-def _strategy_loss(net: _Net, hidden: Tensor, items: Sequence[_Session], recipe: Recipe) -> Tensor:
+def _strategy_loss(
+    net: Net, hidden: Tensor, items: Sequence[TrainingSession], recipe: Recipe
+) -> Tensor:
     found = [(b, *p, it.family) for b, it in enumerate(items) for p in it.strategy]
     if not found:
         return torch.zeros(())
@@ -311,7 +137,7 @@ def _strategy_loss(net: _Net, hidden: Tensor, items: Sequence[_Session], recipe:
     return _split(scores, y, family, MOVES, recipe.smoothing)
 
 
-def _target_loss(net: _Net, hidden: Tensor, items: Sequence[_Session]) -> Tensor:
+def _target_loss(net: Net, hidden: Tensor, items: Sequence[TrainingSession]) -> Tensor:
     found = [(b, *p) for b, it in enumerate(items) for p in it.target]
     if not found:
         return torch.zeros(())
@@ -349,7 +175,7 @@ def fit_sequence(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        items = _sessions(corpus)
+        items = training_sessions(corpus)
         counts = np.vstack([i.counts for i in items])
         mean, scale = counts.mean(0), counts.std(0) + 1e-3
         runs = []
@@ -364,7 +190,7 @@ def fit_sequence(
 
 
 def _kept(
-    items: Sequence[_Session],
+    items: Sequence[TrainingSession],
     mean: Array,
     scale: Array,
     recipe: Recipe,
@@ -386,10 +212,11 @@ def _kept(
         return {name: data[name] for name in data.files}
 
 
-def _fingerprint(items: Sequence[_Session], recipe: Recipe, seed: int) -> str:
+def _fingerprint(items: Sequence[TrainingSession], recipe: Recipe, seed: int) -> str:
     one_run = replace(recipe, runs=1)
     sha = hashlib.sha256(f"{one_run!r}/{seed}/{torch.__version__}".encode())
-    sha.update(Path(__file__).read_bytes())
+    for source in (__file__, sessions.__file__):
+        sha.update(Path(source).read_bytes())
     for item in items:
         for array in (item.vectors, item.rows, item.counts, item.related):
             sha.update(np.ascontiguousarray(array).tobytes())
@@ -399,10 +226,12 @@ def _fingerprint(items: Sequence[_Session], recipe: Recipe, seed: int) -> str:
     return sha.hexdigest()[:24]
 
 
-def _train(items: Sequence[_Session], mean: Array, scale: Array, recipe: Recipe, seed: int) -> _Net:
+def _train(
+    items: Sequence[TrainingSession], mean: Array, scale: Array, recipe: Recipe, seed: int
+) -> Net:
     torch.manual_seed(seed)
     draw = np.random.default_rng(seed)
-    net = _Net(recipe, items[0].vectors.shape[1])
+    net = Net(recipe, items[0].vectors.shape[1])
     optimiser = torch.optim.AdamW(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
     steps = recipe.epochs * -(-len(items) // recipe.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -423,7 +252,7 @@ def _train(items: Sequence[_Session], mean: Array, scale: Array, recipe: Recipe,
     return net.eval()
 
 
-def exported(net: _Net) -> dict[str, NDArray[np.float16]]:
+def exported(net: Net) -> dict[str, NDArray[np.float16]]:
     """Return a trained net's weights as numpy reads them, in the precision they are stored in."""
     out: dict[str, NDArray[np.float16]] = {}
     for name, tensor in net.state_dict().items():
