@@ -25,10 +25,10 @@ from agent.policies.local.sequence import (
     SequenceModel,
 )
 from agent.policies.local.text import SURFACE
-from agent.train import sessions
+from agent.train import net, sessions
 from agent.train.corpus import Corpus
 from agent.train.net import AHEAD, AHEAD_SIZES, FACTS, OWN, Net, Recipe
-from agent.train.sessions import AHEAD, OWN, TrainingSession, training_sessions
+from agent.train.sessions import TrainingSession, training_sessions
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
@@ -215,7 +215,7 @@ def _kept(
 def _fingerprint(items: Sequence[TrainingSession], recipe: Recipe, seed: int) -> str:
     one_run = replace(recipe, runs=1)
     sha = hashlib.sha256(f"{one_run!r}/{seed}/{torch.__version__}".encode())
-    for source in (__file__, sessions.__file__):
+    for source in (__file__, net.__file__, sessions.__file__):
         sha.update(Path(source).read_bytes())
     for item in items:
         for array in (item.vectors, item.rows, item.counts, item.related):

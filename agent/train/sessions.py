@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,9 @@ from agent.policies.local.sequence import (
     row_inputs,
 )
 from agent.train.corpus import Corpus, level1_targets, points
+from agent.train.net import AHEAD, OWN
 
 Array = NDArray[np.float64]
-
-AHEAD: Final = ("pattern_couple", "pattern_family", "next_move")
-"""Level-1 targets of what comes next, learned along."""
-OWN: Final = ("utterance", "intensity", "valence", "viewpoint", "warmth", "move", "supports")
-"""Level-1 targets of the row itself, learned along."""
 
 
 @dataclass
