@@ -45,7 +45,7 @@ say "installing Kith and its packages (one to three minutes the first time)"
 job=$!
 shown=
 while kill -0 "$job" 2>/dev/null; do
-    now=$(grep -aoE '^(Collecting|Downloading|Building|Installing) [^ ]+' .venv/setup.log | tail -n 1)
+    now=$(grep -aoE '^(Collecting|Downloading|Building|Installing) [^ ]+' .venv/setup.log | tail -n 1 || true)
     if [ -t 1 ]; then
         printf '\r\033[K    %.70s' "$now"  # one line that moves
     elif [ "${now%% *}" != "$shown" ]; then
