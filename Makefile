@@ -15,7 +15,8 @@ setup: ## make .venv with everything in it (idempotent)
 	@scripts/setup.sh
 
 room: setup ## start the room on http://localhost:8000
-	@$(PY) -m ui --host $(HOST) --port $(PORT)
+	@echo "==> the room is on http://localhost:$(PORT) (Ctrl-C stops it)"
+	@.venv/bin/chainlit run ui/app.py --headless --host $(HOST) --port $(PORT)
 
 test: setup lint types pytest ## ruff, the type checker and all tests
 

@@ -90,3 +90,15 @@ def test_nothing_local_is_committed() -> None:
         if file.suffix in {".py", ".md", ".toml", ".sh", ".yaml", ".txt", ".cfg"} and file.exists():
             text = file.read_text(encoding="utf-8")
             assert not [host for host in hosts if host in text], name
+
+
+def test_the_two_commands_of_the_readme_run_what_they_say() -> None:
+    def recipe(target: str) -> str:
+        done = subprocess.run(
+            ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert "scripts/setup.sh" in recipe("room") and "chainlit run ui/app.py" in recipe("room")
+    for part in ("scripts/setup.sh", "ruff check", "-m mypy", "-m pytest"):
+        assert part in recipe("test")
