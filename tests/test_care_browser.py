@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.browser import ARGS, CHROMIUM, ROOT, Server, need_chromium, pick, running, say
+from tests.browser import Server, pick, say
 from tests.test_room_browser import Guests, reads
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
-APP = str(ROOT / "tests" / "browser_app.py")
 NEUTRAL = "https://www.wikipedia.org/"
 SECRET = "The heron nests at midnight."
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    need_chromium()
-    with running(tmp_path_factory.mktemp("care"), APP) as running_server:
-        yield running_server
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chromium() -> AsyncIterator[Any]:
-    need_chromium()
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGS)
-        yield browser
-        await browser.close()
 
 
 @pytest.fixture

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.browser import (
-    ARGS,
-    CHROMIUM,
-    ROOT,
     Server,
     Watched,
     lines,
-    need_chromium,
     pick,
     running,
     say,
@@ -26,7 +20,6 @@ from tests.browser import (
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
-APP = str(ROOT / "tests" / "browser_app.py")
 # notes sockets, so that a test can cut them
 SOCKETS = """
 (() => {
@@ -37,24 +30,6 @@ SOCKETS = """
   }
 })()
 """
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    need_chromium()
-    with running(tmp_path_factory.mktemp("room"), APP) as running_server:
-        yield running_server
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chromium() -> AsyncIterator[Any]:
-    need_chromium()
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGS)
-        yield browser
-        await browser.close()
 
 
 class Guests:
