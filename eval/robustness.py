@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.context import Context, Request
-from agent.conversation import BackgroundLine, Turn, participants_of
+from agent.conversation import Turn, participants_of
 from agent.decision import Decision
 from agent.encoder import Encoder, make_encoder
 from agent.graph import compile_graph
@@ -32,6 +32,7 @@ from agent.rescue.annotations import scenario_of
 from agent.rescue.turns import turns_of
 from agent.settings import SettingsError, load_settings
 from eval.data.locate import locate
+from eval.swap import Swap
 
 app = typer.Typer(help=__doc__, pretty_exceptions_enable=False, add_completion=False)
 
@@ -85,45 +86,11 @@ def _words(turn: Turn, change: Callable[[str], str]) -> Turn:
     return turn.model_copy(update={"text": change(turn.text), "background": lines})
 
 
-def with_names(talk: Talk, names: Mapping[str, str]) -> Talk:
-    """Return the conversation with people renamed, in words and as speakers and addressees."""
-    pattern = re.compile(
-        r"(?<!\w)(?:" + "|".join(sorted(map(re.escape, names), key=len, reverse=True)) + r")(?!\w)"
-    )
-
-    def said(text: str) -> str:
-        return pattern.sub(lambda m: names[m.group(0)], text)
-
-    def named(found: Sequence[str]) -> tuple[str, ...]:
-        return tuple(names.get(n, n) for n in found)
-
-    turns = []
-    for turn in talk.turns:
-        lines = tuple(
-            BackgroundLine(
-                speaker=names.get(line.speaker, line.speaker),
-                addressees=named(line.addressees),
-                text=said(line.text),
-            )
-            for line in turn.background
-        )
-        turns.append(
-            turn.model_copy(
-                update={
-                    "speaker": names.get(turn.speaker, turn.speaker),
-                    "addressees": named(turn.addressees),
-                    "text": said(turn.text),
-                    "background": lines,
-                }
-            )
-        )
-    return Talk(talk.scenario, named(talk.people), tuple(turns))
-
-
 def names_exchanged(talk: Talk) -> tuple[Talk, dict[str, str]]:
     """Return the conversation with names handed round, and old name -> new name."""
-    names = dict(zip(talk.people, (*talk.people[1:], *talk.people[:1]), strict=True))
-    return with_names(talk, names), names
+    swap = Swap(talk.people)
+    people, turns = tuple(map(swap.name, talk.people)), tuple(map(swap.turn, talk.turns))
+    return Talk(talk.scenario, people, turns), swap.to
 
 
 def gender_exchanged(talk: Talk) -> Talk:

@@ -123,20 +123,26 @@ async def test_only_checked_words_of_the_reply_node_are_streamed(make) -> None:
         assert seen == []
 
 
+async def streamed(server: LLMServer, policy, draft: str):
+    """Return what was streamed, and the decision, when ``draft`` comes before a sound reply."""
+    good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
+    server.queue += [good, Answer(draft), Answer(ANA)]
+    given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
+    text = ""
+    async for mode, item in compile_graph().astream(
+        given, stream_mode=["messages", "values"], context=Context(policy=policy)
+    ):
+        if mode == "messages":
+            text += item[0].content
+        else:
+            last = item
+    return text, last["decision"]
+
+
 async def test_a_second_draft_is_not_streamed_after_the_first(make) -> None:
     async with LLMServer() as server:
-        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
-        server.queue += [good, Answer("first draft"), Answer(ANA)]
-        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
-        text = ""
-        async for mode, item in compile_graph().astream(
-            given, stream_mode=["messages", "values"], context=Context(policy=make(server))
-        ):
-            if mode == "messages":
-                text += item[0].content
-            else:
-                last = item
-        assert text == "first draft" and last["decision"].reply.text == ANA
+        text, decision = await streamed(server, make(server), "first draft")
+        assert text == "first draft" and decision.reply.text == ANA
 
 
 @pytest.mark.parametrize(
@@ -149,18 +155,8 @@ async def test_a_second_draft_is_not_streamed_after_the_first(make) -> None:
 )
 async def test_a_sentence_that_may_not_be_said_is_never_streamed(make, words, seen) -> None:
     async with LLMServer() as server:
-        good = Answer(json.dumps(speaking(speak="yes", targets=["Ana"])(*schema_and_request())))
-        server.queue += [good, Answer(words), Answer(ANA)]
-        given = {"scenario": "couple", "participants": [], "incoming": turns_of()}
-        text = ""
-        async for mode, item in compile_graph().astream(
-            given, stream_mode=["messages", "values"], context=Context(policy=make(server))
-        ):
-            if mode == "messages":
-                text += item[0].content
-            else:
-                last = item
-        assert text == seen and last["decision"].reply.text == ANA
+        text, decision = await streamed(server, make(server), words)
+        assert text == seen and decision.reply.text == ANA
 
 
 async def test_usage_of_a_streamed_reply_is_known_or_unknown(make) -> None:
