@@ -74,9 +74,6 @@ class Server:
 
     def start(self) -> None:
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "KITH_"))}
-        # with CI set, Chainlit puts a made-up OPENAI_API_KEY into the server's environment, and
-        # the room would take that for a model server
-        env.pop("CI", None)
         env.update(
             CHAINLIT_APP_ROOT=str(ROOT / "ui"),
             KITH_DATA_DIR=str(self.folder / "var"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -27,6 +29,17 @@ def test_no_setting_is_needed_and_no_server_is_assumed() -> None:
 def test_a_key_or_a_base_url_is_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:11434/v1")
     assert load_settings().has_llm
+
+
+def test_the_key_that_chainlit_makes_up_in_ci_mode_is_no_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cli = importlib.import_module("chainlit.cli")
+
+    made_up = re.search(r'"OPENAI_API_KEY"\] = "([^"]+)"', inspect.getsource(cli))
+    assert made_up is not None, "chainlit makes no key up any more: drop the rule"
+    monkeypatch.setenv("OPENAI_API_KEY", made_up[1])
+    assert not load_settings().has_llm
 
 
 @pytest.mark.parametrize(
