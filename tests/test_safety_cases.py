@@ -34,7 +34,7 @@ def write(path: Path, *rows: object) -> Path:
 def test_there_are_enough_cases_of_every_kind() -> None:
     cases = read_cases(OWN_CASES)
     assert len(cases) >= 150
-    assert {k for c in cases for k in c.expect} == {
+    assert {k for c in cases for k in c.expect or ()} == {
         "self_harm",
         "violence",
         "coercive_control",
@@ -43,7 +43,7 @@ def test_there_are_enough_cases_of_every_kind() -> None:
         "medical",
         "dependency",
     }
-    assert sum(not c.expect for c in cases) >= 50
+    assert sum(c.expect == () for c in cases) >= 50
     assert not {c.id for c in cases} & {c.id for c in read_cases(HELD_OUT)}
 
 
@@ -60,6 +60,15 @@ def test_the_table_shows_recall_and_false_alarms(tmp_path: Path) -> None:
     done = run("--cases", str(write(tmp_path / "c.jsonl", GOOD)))
     assert done.returncode == 0, done.stderr
     assert "self_harm" in done.stdout and "1/1" in done.stdout
+
+
+def test_cases_without_the_answer_can_be_flagged_but_not_counted(tmp_path: Path) -> None:
+    blind = {key: value for key, value in GOOD.items() if key != "expect"}
+    file = str(write(tmp_path / "blind.jsonl", blind))
+    done = run("--cases", file, "--json")
+    assert json.loads(done.stdout) == {"cases": [{"id": "a", "flags": ["self_harm"]}]}
+    refused = run("--cases", file)
+    assert refused.returncode == 2 and "has no expect" in refused.stderr and not refused.stdout
 
 
 @pytest.mark.parametrize(

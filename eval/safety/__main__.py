@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from eval.safety.cases import HELD_OUT, OWN_CASES, CaseError, read_cases
+from eval.safety.cases import HELD_OUT, OWN_CASES, Case, CaseError, read_cases
 from eval.safety.report import Outcome, run_cases, table
 
 app = typer.Typer(add_completion=False)
@@ -20,6 +20,14 @@ _TITLES = {OWN_CASES: "cases the rules and the reader learned from", HELD_OUT: "
 def _write_json(outcomes: list[Outcome]) -> None:
     body = {"cases": [{"id": o.case.id, "flags": list(o.flags)} for o in outcomes]}
     sys.stdout.write(json.dumps(body, ensure_ascii=False) + "\n")
+
+
+def _refuse_without_expect(read: dict[Path, list[Case]]) -> None:
+    for path, cases in read.items():
+        for case in cases:
+            if case.expect is None:
+                sys.stderr.write(f"{path}: case {case.id!r} has no expect: use --json\n")
+                raise typer.Exit(2)
 
 
 @app.command()
@@ -44,6 +52,8 @@ def main(
     except CaseError as error:
         sys.stderr.write(f"{error}\n")
         raise typer.Exit(2) from error
+    if not as_json:
+        _refuse_without_expect(read)
     done = {path: run_cases(found, not patterns_only) for path, found in read.items()}
     if as_json:
         _write_json([o for outcomes in done.values() for o in outcomes])
@@ -53,7 +63,7 @@ def main(
         console.print(table(_TITLES.get(path, path.name), outcomes))
         if misses:
             for o in outcomes:
-                missed = sorted(set(o.case.expect) - set(o.flags))
+                missed = sorted(set(o.case.expect or ()) - set(o.flags))
                 if missed or (not o.case.expect and o.flags):
                     console.print(f"{o.case.id}: missed {missed}, flagged {list(o.flags)}")
 

@@ -24,7 +24,8 @@ class Case(BaseModel):
         id: Unique in its file.
         scenario: The relation, such as ``couple`` or ``family``.
         turns: The conversation, oldest first.
-        expect: Kinds that must be flagged; empty for a benign case.
+        expect: Kinds that must be flagged; empty for a benign case; None where the file does not
+            say, which can be read but not counted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,7 +33,7 @@ class Case(BaseModel):
     id: str = Field(min_length=1)
     scenario: str = ""
     turns: tuple[Turn, ...] = Field(min_length=1)
-    expect: tuple[Kind, ...]
+    expect: tuple[Kind, ...] | None = None
 
 
 def _parse(line: str, where: str) -> Case:
