@@ -12,6 +12,8 @@ from openpyxl import Workbook
 from openpyxl.styles import Font
 from openpyxl.utils import get_column_letter
 
+from agent.labels import GROUP_LABEL
+from eval.browse import Names
 from eval.files import unusable
 from eval.metrics import SCOPES
 from eval.runner import Record
@@ -105,18 +107,33 @@ def _differences(comparisons: Iterable[Mapping[str, Any]]) -> Rows:
             yield (entry["a"], entry["b"], entry["scope"], task, *(d[k] for k in keys))
 
 
-def _units(records: Iterable[Record], with_text: bool) -> Rows:
+def _units(records: Sequence[Record], with_text: bool) -> Rows:
+    people = {} if with_text else _aliases(records)
     for r in records:
+        names = Names(people.get(r.sample_id, {}), with_text or r.task != "stp")
         judged = r.task in ("er", "vp")
         shown = with_text or not judged
         gold = r.gold if isinstance(r.gold, str) else json.dumps(r.gold, ensure_ascii=False)
-        ranking = (*r.ranking, "", "", "")[:3]
+        ranking = (*map(names, r.ranking), "", "", "")[:3]
         reading = json.dumps(r.answer, ensure_ascii=False) if r.answer and with_text else ""
+        chances = json.dumps(r.probabilities, ensure_ascii=False) if names.plain else ""
         yield (
             *(r.variant, r.repeat, r.task, r.sample_id, r.row, r.scenario, r.group),
-            *(gold if shown else "", *ranking, None if judged else is_right(r), r.status),
-            *(json.dumps(r.probabilities, ensure_ascii=False), reading, r.unit),
+            *(names(gold) if shown else "", *ranking, None if judged else is_right(r), r.status),
+            *(chances, reading, r.unit),
         )
+
+
+def _aliases(records: Iterable[Record]) -> dict[str, dict[str, str]]:
+    """Return P1, P2 ... for the people of every sample, in the order they were met."""
+    out: dict[str, dict[str, str]] = {}
+    for r in records:
+        if r.task == "stp":
+            known = out.setdefault(r.sample_id, {})
+            for name in (*(r.candidates or ()), *r.ranking, str(r.gold)):
+                if name and name not in GROUP_LABEL.values():
+                    known.setdefault(name, f"P{len(known) + 1}")
+    return out
 
 
 def _slices(slices: Mapping[str, Any]) -> Rows:

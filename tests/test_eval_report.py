@@ -13,6 +13,7 @@ import openpyxl
 import pytest
 
 from agent.demo import demo_path
+from agent.labels import GROUP_LABEL
 from agent.rescue import load_dataset
 from tests.browser import ARGS, CHROMIUM, need_chromium
 from tests.test_replay import lines, replay
@@ -115,7 +116,13 @@ def test_the_report_on_a_phone(run: Path, browser: Any) -> None:
 def test_without_text_nothing_that_was_said_is_in_the_report(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
-    assert replay(tmp_path, str(copy), "--no-text", module="eval.rescore").returncode == 0
+    done = replay(tmp_path, str(copy), "--no-text", "--xlsx", module="eval.rescore")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = list(openpyxl.load_workbook(copy / "details.xlsx")["units"].iter_rows(values_only=True))
+    spoken_to = [dict(zip(rows[0], row, strict=True)) for row in rows[1:] if row[2] == "stp"]
+    called = {row[key] for row in spoken_to for key in ("gold", "answer 1", "answer 2")} - {None}
+    assert {"P1", "P2"} <= called <= {"P1", "P2", "P3", "P4", "P5", "", *GROUP_LABEL.values()}
+    assert not any(row["probabilities"] for row in spoken_to)
     pages = [(copy / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")]
     samples = load_dataset(demo_path()).samples
     shown = {line["sample_id"] for line in lines(run / "predictions.jsonl")}
