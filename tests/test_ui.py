@@ -133,6 +133,15 @@ async def test_from_the_first_page_into_the_room_and_a_link_for_the_other(tmp_pa
         assert "Before you start" in (await ben.post(link, data={})).text
         assert (await ben.post(link, data={"agree": "yes"})).text == "the chat"
         assert (await ben.get(link)).text == "the chat", "the same person may come back"
+        page = await stranger.get(link)
+        assert page.status_code == 403 and "link was used" in page.text
+        page = await stranger.post(link, data={"agree": "yes"})
+        assert page.status_code == 403 and COOKIE not in stranger.cookies
+        seen = [x for x in (await ana.get("/people")).text.split('"') if "/join/" in x]
+        assert len(seen) == 1, "nobody is shown a link of somebody who is here"
+        own = [x for x in (await ben.get("/people")).text.split('"') if "/join/" in x]
+        assert (await ben.post("/exit")).status_code == 204
+        assert (await ben.get(own[0])).text == "the chat", "one's own link leads back"
         room = next(iter(desk.hall.rooms.values()))
         assert room.names() == ["Ana", "<b>Ben</b>"]
 

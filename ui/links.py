@@ -32,12 +32,21 @@ class Links:
 
     def __init__(self, secret: str, hours: int) -> None:
         self._link = URLSafeTimedSerializer(secret, salt="kith-join-link")
+        self._own = URLSafeTimedSerializer(secret, salt="kith-own-link")
         self._cookie = URLSafeTimedSerializer(secret, salt="kith-member-cookie")
         self.hours = hours
 
     def invite(self, member: Member) -> str:
-        """Return the token of a link for one person."""
+        """Return the token of a link that lets one person in for the first time."""
         return self._link.dumps(list(member))
+
+    def own(self, member: Member) -> str:
+        """Return the token of a link that only this person is shown: it also lets them back in."""
+        return self._own.dumps(list(member))
+
+    def is_own(self, token: str) -> bool:
+        """Whether a token that was accepted was shown to its person alone."""
+        return self._own.loads_unsafe(token)[0]
 
     def accept(self, token: str) -> Member:
         """Read a link's token.
@@ -45,8 +54,9 @@ class Links:
         Raises:
             LinkRefused: when it is expired, changed or not ours.
         """
+        signer = self._own if self.is_own(token) else self._link
         try:
-            return _member(self._link.loads(token, max_age=self.hours * 3600))
+            return _member(signer.loads(token, max_age=self.hours * 3600))
         except SignatureExpired:
             raise LinkRefused(
                 "This link has expired. Ask the person who sent it for a new one."

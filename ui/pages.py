@@ -148,7 +148,7 @@ value="yes" required> {agree}</label>
 
 
 def people(room: Room, me: str, links: dict[str, str], *, local: bool, error: str = "") -> str:
-    """Return who is in the room, with a link and a code for each who is to come.
+    """Return who is in the room, with a link for each who is to come and one for who looks.
 
     Args:
         room: the room.
@@ -180,8 +180,14 @@ def _person(person: Person, me: str, link: str, room: Room) -> str:
     detail = ", ".join(x for x in (person.role, person.age, state) if x)
     invite = ""
     if link:
+        use = (
+            "It lets you come back, or use another device. Keep it to yourself: whoever opens it "
+            "is you to the room and reads your whispers."
+            if person.id == me
+            else f"Only {_(person.name)} should use it. Send it, or let them scan it. It works once."
+        )
         invite = f"""<details{"" if person.consented else " open"}><summary>Link for
-{_(person.name)}</summary><p>Only {_(person.name)} should use it. Send it, or let them scan it.</p>
+{_(person.name)}</summary><p>{use}</p>
 <input class="link" readonly value="{_(link)}" aria-label="Link for {_(person.name)}">
 <div class="qr" role="img" aria-label="Code with the link for {_(person.name)}">{qr_svg(link)}</div>
 </details>"""

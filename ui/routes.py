@@ -152,6 +152,13 @@ def make_router(
                 f"{name} opens it on another device, or after you leave the room here."
             )
             return HTMLResponse(pages.refused("This link is for somebody else", text), 403)
+        # whoever invites somebody knows the invitation: it must not open what they whisper later
+        if room.people[member.person].consented and own != member and not desk.links.is_own(token):
+            text = (
+                "Somebody came in with this link. To come back, or to use another device, take "
+                "your own link: it stands on the page “People”, and is shown to you alone."
+            )
+            return HTMLResponse(pages.refused("This link was used", text), 403)
         return room, member.person
 
     @router.get("/join/{token}")
@@ -184,8 +191,9 @@ def make_router(
             links = {
                 p.id: f"{base}/join/{desk.links.invite(Member(room.info.id, p.id))}"
                 for p in room.people.values()
-                if not p.gone
+                if p.consented is None
             }
+            links[person] = f"{base}/join/{desk.links.own(Member(room.info.id, person))}"
         local = request.url.hostname in _LOCAL
         page = pages.people(room, person, links, local=local, error=error)
         return HTMLResponse(page, 422 if error else 200)
