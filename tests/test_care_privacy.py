@@ -336,3 +336,40 @@ async def test_s15_a_language_model_obeys_without_knowing_why(tmp_path, server: 
     assert prompts[True][0] == prompts[False][0], "the reading is asked for in the same words"
     for prompt in prompts[True]:
         assert "bank card" not in prompt and "danger" not in prompt.lower()
+
+
+async def test_s12_erasing_a_whisper_shows_nothing_to_the_other(tmp_path) -> None:
+    desk = desk_for(tmp_path, Steady(1.0))
+    await desk.engine.start()
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ben, "Who is right?")
+    assert ben.texts[-1] == word("verdict")
+    whisper = f"{CANARIES[0]}, and who is right, what happened and what it was like"
+    await say(room, ana, whisper, private=True)
+    await say(room, ben, "It was late.")
+    events, before = list(ben.events), everything_seen(room, ben)
+    generation, public = room.info.generation, companion_of(room).public.relations
+    (line,) = [x for x in room.lines if x.text == whisper]
+    await desk.run(room, ana.person, {"what": "erase", "keys": [line.key]})
+    assert ben.events == events and everything_seen(room, ben) == before
+    assert companion_of(room).public.relations is public and room.info.generation == generation
+    assert "erased" in [e.kind for e in ana.events] and "panel" in [e.kind for e in ana.events]
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert b"Marcello" not in file.read_bytes(), file.name
+    await say(room, ana, "And now?", private=True)
+    assert texts_for(room, "Ana"), "her own talk goes on"
+    await desk.close()
+
+
+async def test_erased_words_leave_every_file_at_once(tmp_path) -> None:
+    desk = desk_for(tmp_path, Steady(1.0))
+    await desk.engine.start()
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ana, CANARIES[1])
+    await say(room, ben, "I see.")
+    await desk.run(room, ana.person, {"what": "erase", "keys": [room.lines[0].key]})
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert b"Zephyrbank" not in file.read_bytes(), file.name
+    await desk.close()

@@ -257,8 +257,16 @@ class Companion:
         return found
 
     async def forget(self, seqs: Sequence[int]) -> None:
-        """Rebuild the public picture without these lines; private ones follow when needed."""
+        """Rebuild the public picture without these lines; private ones follow when needed.
+
+        A line that one person alone could see changes nothing, and shows nothing, elsewhere.
+        """
         gone = set(seqs)
+        known = [x for seq in seqs if (x := self.room.line_by_seq(seq)) is not None]
+        if known and all(x.visible_to for x in known):
+            for viewer in dict.fromkeys(name for x in known for name in x.visible_to or ()):
+                await self._forget_private(gone, viewer)
+            return
         async with self._lock(None):
             for talk in [self.public, *self.private.values()]:
                 await talk.drop()
@@ -268,7 +276,22 @@ class Companion:
             info = self.room.info
             await self.room.keep(replace(info, generation=info.generation + 1))
             await self._take_in(self.public)
+        await self._leave_no_copy()
         self.room.push(Event("panel"))
+
+    async def _forget_private(self, gone: set[int], viewer: str) -> None:
+        async with self._lock(viewer):
+            await self._talk(viewer).drop()
+            del self.private[viewer]
+            await self._blank_records(gone)
+            await self.carer.forget(gone)
+        await self._leave_no_copy()
+        self.room.push(Event("panel"), viewer)
+
+    async def _leave_no_copy(self) -> None:
+        """Empty the write-ahead files, which still hold what was written before."""
+        await self.engine.shrink()
+        await self.room.store.shrink()
 
     async def _blank_records(self, gone: set[int]) -> None:
         """Take reasons and words out of decision records that rest on erased lines."""

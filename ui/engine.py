@@ -123,7 +123,13 @@ class Engine:
         )
         for (thread_id,) in found:
             await self.saver.adelete_thread(thread_id)
-        await self.saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await self.shrink()
+
+    async def shrink(self) -> None:
+        """Write everything to the checkpoint file and empty the log beside it."""
+        if self.saver is not None:
+            async with self.saver.lock:
+                await self.saver.conn.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def policy(self, name: str) -> Policy:
         """Return a policy, loading it once, off the event loop.

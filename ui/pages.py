@@ -184,7 +184,7 @@ def _person(person: Person, me: str, link: str, room: Room) -> str:
             "It lets you come back, or use another device. Keep it to yourself: whoever opens it "
             "is you to the room and reads your whispers."
             if person.id == me
-            else f"Only {_(person.name)} should use it. Send it, or let them scan it. It works once."
+            else f"Only {_(person.name)} should use it, once. Send it, or let them scan it."
         )
         invite = f"""<details{"" if person.consented else " open"}><summary>Link for
 {_(person.name)}</summary><p>{use}</p>

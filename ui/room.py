@@ -342,7 +342,8 @@ class Room:
     async def erase(self, person: str, keys: Sequence[str]) -> int:
         """Erase own lines from the room's memory; returns how many.
 
-        Replies of the agent that repeat the erased words go too.
+        Replies of the agent that repeat the erased words go too, where the words were heard: a
+        public reply was made without whispers, and that it goes would tell of one.
 
         Raises:
             Refused: when a line is somebody else's.
@@ -358,7 +359,10 @@ class Room:
             for x in self.lines
             if x.speaker == THERAPIST
             and not x.erased
-            and any(repeats(x.text, said.text) for said in lines)
+            and any(
+                said.visible_to in (None, x.visible_to) and repeats(x.text, said.text)
+                for said in lines
+            )
         ]
         gone = [*lines, *echoes]
         async with self._order:

@@ -155,7 +155,7 @@ class Store:
     async def delete_room(self, room: str) -> None:
         """Delete a room and everything in it."""
         await self.run(lambda db: db.execute("DELETE FROM rooms WHERE id=?", (room,)))
-        await self._shrink()
+        await self.shrink()
 
     async def untouched_since(self, when: float) -> list[str]:
         """Return the ids of rooms in which nothing was said since ``when``."""
@@ -239,9 +239,11 @@ class Store:
             )
 
         await self.run(work)
-        await self._shrink()
+        await self.shrink()
 
-    async def _shrink(self) -> None:
+    async def shrink(self) -> None:
+        """Write everything to the file and empty the log beside it."""
+
         def on_thread() -> None:
             if self._db is not None:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
