@@ -368,3 +368,28 @@ def test_a_doubtful_alarm_needs_a_second_one() -> None:
         assert plan.private and plan.careful
     state, plan = care(CareState(), COUPLE, Heard(1, "Ana", "He has me pinned."), [flag], doubt)
     assert plan.private and plan.careful, "what speaks of a way that is shut waits for nothing"
+
+
+@pytest.mark.parametrize("text", ["I don't know", "I'm not sure", "No idea", "no lo sé", "不知道"])
+@pytest.mark.parametrize("first", ["I want to die", "he hits me"])
+def test_an_unsure_answer_is_no_answer_and_is_asked_again(first: str, text: str) -> None:
+    talk = Talk()
+    talk.told("Ana", first)
+    talk.told("Ana", text)
+    assert talk.state.of("Ana").waiting is not None, "the question stays open"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Sometimes", "Maybe", "I am scared", "I do not feel safe", "yes but he is outside the door"],
+)
+def test_half_a_yes_is_not_taken_for_safety(text: str) -> None:
+    talk = Talk()
+    talk.told("Ana", "he hits me")
+    said = talk("Ana", text).private
+    assert said and all("glad you are safe" not in m.text for m in said)
+
+
+def test_what_reads_as_two_languages_stays_in_english() -> None:
+    assert cues.language_of("No idea") == "en" and cues.language_of("no, never") == "en"
+    assert cues.language_of("no quiero vivir") == "es"

@@ -274,7 +274,7 @@ class _Turn:
             return False
         if cues.asked(self.heard.text, self.heard.private) is not None:
             return False
-        said = cues.answer(self.heard.text)
+        said = cues.answer(self.heard.text, topic in _DANGER_IS_NO)
         urgent = topic != "target" and cues.urgent(self.heard.text, topic == "self_harm")
         danger = said == ("no" if topic in _DANGER_IS_NO else "yes")
         base: Topic = "violence" if topic == "target" else topic

@@ -19,7 +19,24 @@ _YES: Final = re.compile(
     _I,
 )
 _NO: Final = re.compile(
-    r"^\W*(no\b|nope|nah|not really|never|i am not|i'?m not|i don'?t|non\b|不|没有)", _I
+    r"^\W*(no\b|nope|nah|not really|never|i am not|i'?m not|i do(n'?t| not)|non\b|不|没有)", _I
+)
+_UNSURE: Final = re.compile(
+    r"^\W*(?:well,? |honestly,? )?(?:i (?:really |honestly )?(?:don'?t|do not) (?:really |even )?"
+    r"(?:know|want to (?:say|talk|answer|think))|i dunno|dunno|(?:i'?m |i am )?not (?:so |really |"
+    r"quite |entirely )?sure|no (?:idea|clue|comment)|no ?one\b|no (?:lo )?s[eé]\b|"
+    r"(?:je )?(?:ne )?sais pas|不知道|不确定|不清楚)",
+    _I,
+)
+_AFRAID: Final = re.compile(
+    r"\b(unsafe|(?<!not )(?:(?:so|very|really|too|still|always) )?(?<!not )(?:scared|afraid|"
+    r"frightened|terrified)|not (?:really |very |so )?safe|(?:don'?t|do not|never) feel safe)\b",
+    _I,
+)
+_HALF: Final = re.compile(
+    r"^\W*(sometimes|maybe|a bit|kind of|often|i have|有时)|"
+    r"\b(but|except|until|unless|pero|mais)\b|但",
+    _I,
 )
 _URGENT_SELF: Final = re.compile(
     r"\b(tonight|right now|now|today|this (evening|night|minute)|in front of me|in my hand|"
@@ -125,12 +142,25 @@ _FRENCH: Final = frozenset(
     "moi plus j".split()
 )
 _ENGLISH: Final = frozenset(
-    "i the to my is a and you not it of in he she they we that me am are was do don so".split()
+    "i the to my is a and you not it of in he she they we that me am are was do don so no idea "
+    "never yes maybe".split()
 )
 
 
-def answer(text: str) -> Answer:
-    """Read a reply to a direct question; anything that is neither yes nor no is unclear."""
+def answer(text: str, about_safety: bool = False) -> Answer:
+    """Read a reply to a direct question; anything that is neither yes nor no is unclear.
+
+    Args:
+        text: the reply.
+        about_safety: whether the question was if somebody is safe: half a yes is none there, and
+            fear says no.
+    """
+    if _UNSURE.search(text):
+        return "unclear"
+    if about_safety and _AFRAID.search(text):
+        return "no"
+    if about_safety and _HALF.search(text) and not _NO.search(text):
+        return "unclear"
     if _NO.search(text):
         return "no"
     return "yes" if _YES.search(text) else "unclear"
