@@ -19,6 +19,7 @@ from agent.safety.care_words import word
 from tests.rooms import Steady, Tab, companion_of, desk_for, room_of
 from ui.desk import Desk
 from ui.export import markdown, rescue_jsonl
+from ui.inputs import Refused
 from ui.panel import line_view, panel_view
 from ui.room import Room
 
@@ -69,19 +70,22 @@ async def seen_by_ben(folder: Path, whisper: str, caplog: Any) -> dict[str, str]
     desk = await started(folder, Choosing("safeguard", "track"), decision_log=log)
     room, (ana, ben) = await room_of(desk, "Ana", "Ben")
     await say(room, ana, "You came home late again.")
+    reply = room.lines[1].key
+    else_before = await desk.run(room, ben.person, {"what": "what_else", "key": reply})
     await say(room, ana, whisper, private=True)
     await say(room, ben, "There was a meeting.")
     await say(room, ana, "There is always a meeting.")
     await say(room, ben, "That is how work is.")
+    await say(room, ben, "You said I had an affair, and I did not.")
+    await say(room, ana, "Can you keep a secret?")
+    else_after = await desk.run(room, ben.person, {"what": "what_else", "key": reply})
     companion = companion_of(room)
     keys = [x.key for x in room.visible_lines("Ben")]
     events = []
     for e in ben.events:
         view = None if e.line is None else line_view(room, e.line, ben.person)
         events.append((e.kind, view, e.keys, e.text, e.on))
-    why = [
-        await desk.run(room, ben.person, {"what": "why", "key": k}) for k in keys if _by(room, k)
-    ]
+    why = [await why_of(desk, room, ben, k) for k in keys if _by(room, k)]
     seen = {
         "events": repr(events),
         "panel": repr(panel_view(room, companion, ben.person)),
@@ -89,6 +93,7 @@ async def seen_by_ben(folder: Path, whisper: str, caplog: Any) -> dict[str, str]
         "markdown": markdown(room, companion, ben.person),
         "jsonl": rescue_jsonl(room, companion, ben.person),
         "why": repr(why),
+        "what else": repr([else_before, else_after]),
         "log": caplog.text,
         "decision log": log.read_text(encoding="utf-8"),
     }
@@ -96,6 +101,13 @@ async def seen_by_ben(folder: Path, whisper: str, caplog: Any) -> dict[str, str]
         seen = {k: v.replace(key, f"line-{number}") for k, v in seen.items()}
     await desk.close()
     return {k: timeless(v) for k, v in seen.items()}
+
+
+async def why_of(desk: Desk, room: Room, tab: Tab, key: str) -> Any:
+    try:
+        return await desk.run(room, tab.person, {"what": "why", "key": key})
+    except Refused as refusal:
+        return str(refusal)
 
 
 def _by(room: Room, key: str) -> bool:
@@ -109,6 +121,8 @@ def _by(room: Room, key: str) -> bool:
         "Ben controls all the money and reads all my messages",
         "Ben hits me when he drinks",
         "I want to die",
+        "I'm 15 and I am scared of him",
+        "Ben decides who I may see",
     ],
 )
 async def test_s16_the_other_gets_the_same_bytes_with_and_without_a_flag(
@@ -120,6 +134,20 @@ async def test_s16_the_other_gets_the_same_bytes_with_and_without_a_flag(
     for place, text in without.items():
         assert with_flag[place] == text, place
     assert "safeguard" in with_flag["decision log"]
+
+
+async def test_s16_what_else_about_an_old_reply_does_not_change_with_a_flag(tmp_path) -> None:
+    desk = await started(tmp_path, Choosing("enact", "track"))
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ben, "Good evening.")
+    ask = {"what": "what_else", "key": room.lines[1].key}
+    before = await desk.run(room, ben.person, ask)
+    await say(room, ana, "he keeps my bank card and he hits me", private=True)
+    assert await desk.run(room, ben.person, ask) == before
+    await say(room, ben, "Shall we talk?")
+    later = {"what": "what_else", "key": room.lines[-1].key}
+    assert before[0]["variants"] != (await desk.run(room, ben.person, later))[0]["variants"]
+    await desk.close()
 
 
 async def test_s15_joint_strategies_are_passed_over_without_a_trace(tmp_path) -> None:
@@ -282,7 +310,6 @@ def test_a_models_words_are_checked_for_joint_steps_only_where_care_is_needed() 
 
 
 async def test_s30_nothing_of_a_person_is_processed_before_they_accept(tmp_path) -> None:
-    from ui.inputs import Refused
     from ui.pages import consent
 
     policy = Steady(1.0)

@@ -128,7 +128,7 @@ class Carer:
         return out
 
     def _plan(self, new: Sequence[Line], found: dict[int, Found]) -> CarePlan:
-        whole = CarePlan()
+        whole, held = CarePlan(), False
         for line in new:
             both, weak = found[line.seq]
             heard = Heard(line.seq, line.speaker, line.text, line.visible_to is not None, line.at)
@@ -142,8 +142,9 @@ class Carer:
                 public=plan.public or whole.public,
                 notice=plan.notice or whole.notice,
                 # the newest line is the one that is answered
-                hold=plan.hold or bool(whole.private),
+                hold=plan.hold or held,
             )
+            held = held or (plan.hold and bool(plan.private))
         return whole
 
     def setting(self) -> Setting:

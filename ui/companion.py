@@ -11,6 +11,7 @@ from typing import Final, Literal
 from agent.context import Request
 from agent.decision import Decision
 from agent.labels import THERAPIST
+from agent.safety.care_state import CareState
 from ui.carer import Carer
 from ui.engine import TRANSIENT, Engine, is_transient
 from ui.records import Correction, DecisionRow, Line
@@ -332,12 +333,16 @@ class Companion:
     async def what_else(self, row: DecisionRow, taken: Decision) -> list[tuple[str, Decision]]:
         """Ask the other variants what they would have decided in place of a decision.
 
-        Nothing of it reaches the room's own threads: the runs keep no checkpoint.
+        Nothing of it reaches the room's own threads: the runs keep no checkpoint. What the room
+        learned about somebody's safety later is left out: asked twice, the answer stays the same.
         """
+        state = self.carer.state
+        later = state.joint_since is not None and row.seq < state.joint_since
+        care = CareState() if later and row.viewer is None else state
         end = row.reply or row.seq + 1
         before = [x for x in self.room.visible_lines(row.viewer) if x.seq < end]
         return [
-            (title, await self._imagine(name, withhold, before, row.viewer))
+            (title, await self._imagine(name, withhold, before, row.viewer, care))
             for title, name, withhold in self._variants(taken.policy)
         ]
 
@@ -350,7 +355,12 @@ class Companion:
         return variants
 
     async def _imagine(
-        self, name: str, withhold: bool, lines: Sequence[Line], viewer: str | None
+        self,
+        name: str,
+        withhold: bool,
+        lines: Sequence[Line],
+        viewer: str | None,
+        care: CareState,
     ) -> Decision:
         policy = await self.engine.policy(name)
         talk = Talk(self.room, self.engine, viewer)
@@ -361,9 +371,7 @@ class Companion:
                 "incoming": talk.turns(lines),
                 "request": Request(decide="always", viewer=viewer, known_target=viewer),
             },
-            context=self.engine.context(
-                policy, self.room.info, withhold, care=self.carer.state, logged=False
-            ),
+            context=self.engine.context(policy, self.room.info, withhold, care=care, logged=False),
         )
         decision: Decision = out["decision"]
         return decision

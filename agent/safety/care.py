@@ -69,17 +69,23 @@ def care(
         flags: what the safety layers found in it (alarms the language model cleared left out).
         doubtful: kinds that need a second alarm, unless they are whispered.
     """
-    state, standing = weighed(state, heard, without_noise(flags, heard), doubtful)
-    return _Turn(state, setting, heard, standing).run()
+    state, standing, quiet = weighed(state, heard, without_noise(flags, heard), doubtful)
+    return _Turn(state, setting, heard, standing, quiet).run()
 
 
 class _Turn:
     """One turn being cared for."""
 
     def __init__(
-        self, state: CareState, setting: Setting, heard: Heard, flags: Sequence[Flag]
+        self,
+        state: CareState,
+        setting: Setting,
+        heard: Heard,
+        flags: Sequence[Flag],
+        quiet: Collection[Kind],
     ) -> None:
         self.state = state
+        self.quiet = quiet
         self.setting = setting
         self.heard = heard
         self.flags = flags
@@ -89,13 +95,20 @@ class _Turn:
 
     def run(self) -> tuple[CareState, CarePlan]:
         me = self.me
-        changed = {"turns": me.turns + 1, "language": self.language if self.flags else me.language}
+        changed = {
+            "turns": me.turns + 1,
+            "spoken": me.spoken + (not self.heard.private),
+            "language": self.language if self.flags else me.language,
+        }
         self._put(self.heard.speaker, me.model_copy(update=changed))
         self._note()
         if cues.minor_hint(self.heard.text):
-            names = dict.fromkeys((*self.state.minors, self.heard.speaker))
-            self.state = self.state.model_copy(update={"minors": tuple(names)})
-        flag = leading(self.flags, self.heard.speaker)
+            known = "minors_alone" if self.heard.private else "minors"
+            names = dict.fromkeys((*getattr(self.state, known), self.heard.speaker))
+            self.state = self.state.model_copy(update={known: tuple(names)})
+        flag = leading([f for f in self.flags if f.kind not in self.quiet], self.heard.speaker)
+        if flag is None:
+            self._aside()
         if flag is not None:
             self._concern(flag)
         elif cues.mutual(self.heard.text):
@@ -122,7 +135,8 @@ class _Turn:
         """Switch joint strategies off where somebody may be harmed by somebody (S15)."""
         ends = any(f.kind in _ENDS_JOINT for f in self.flags) or cues.mutual(self.heard.text)
         if ends and not self.state.joint_off:
-            self.state = self.state.model_copy(update={"joint_off": True})
+            off = {"joint_off": True, "joint_since": self.heard.seq}
+            self.state = self.state.model_copy(update=off)
             self.plan = replace(self.plan, switched=True)
 
     # concerns
@@ -141,6 +155,13 @@ class _Turn:
             self._after_threat(flag)
         elif cues.mutual(self.heard.text):
             self._both(speaker, told=True)
+
+    def _aside(self) -> None:
+        """Tell the speaker alone, and go on in the room: only a whisper made the alarm count."""
+        flag = leading(self.flags, self.heard.speaker)
+        if flag is not None and flag.kind != "dependency":
+            topic = topic_of(flag, self.heard.speaker)
+            self._message(self.heard.speaker, topic, urgent=self._urgent(topic, flag))
 
     def _both(self, speaker: str, *, told: bool = False) -> None:
         """Check on each in private where somebody says that both hurt each other (S19)."""
@@ -310,7 +331,7 @@ class _Turn:
         asked = cues.asked(self.heard.text, self.heard.private)
         if asked == "pause":
             self.plan = replace(self.plan, hold=True, public=word("pause"))
-        elif asked == "secrecy" and self._minor(self.heard.speaker):
+        elif asked == "secrecy" and self._minor(self.heard.speaker, self.heard.private):
             self._say_where_said("secrecy_minor")
         elif asked == "verdict" and self.heard.private:
             self._say_where_said("verdict_private")
@@ -322,7 +343,7 @@ class _Turn:
     def _adults_talk_before_a_child(self) -> bool:
         if self.heard.private or not cues.adult_topic(self.heard.text):
             return False
-        return any(self._minor(p) for p in self.setting.people)
+        return any(self._minor(p, False) for p in self.setting.people)
 
     def _say_where_said(self, key: str) -> None:
         text = word(key, self._language(self.heard.speaker), name=self.heard.speaker)
@@ -341,13 +362,15 @@ class _Turn:
             self.plan = replace(self.plan, notice=word("general"))
         if self.state.reminded is None:
             self.state = self.state.model_copy(update={"reminded": self.heard.at})
-        minors = any(self._minor(p) for p in self.setting.people)
+        minors = any(self._minor(p, False) for p in self.setting.people)
         if minors and self.heard.at - (self.state.reminded or 0.0) >= REMIND_SECONDS:
             self.state = self.state.model_copy(update={"reminded": self.heard.at})
             self.plan = replace(self.plan, notice=word("reminder"))
 
-    def _minor(self, name: str) -> bool:
-        return name in self.setting.minors or name in self.state.minors
+    def _minor(self, name: str, alone: bool = True) -> bool:
+        """Whether somebody is under eighteen; ``alone`` counts what was said to the agent alone."""
+        known = (*self.state.minors, *(self.state.minors_alone if alone else ()))
+        return name in self.setting.minors or name in known
 
     def _language(self, to: str) -> str:
         if to == self.heard.speaker and self.language != "en":

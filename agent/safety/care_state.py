@@ -59,7 +59,10 @@ class PersonCare(_Model):
 
     Attributes:
         turns: turns of theirs that were looked at.
+        spoken: those among them that everybody heard.
         noticed: kind -> their turn at which a doubtful alarm was last kept back.
+        overheard: kind -> their public turn at which one was last found: what everybody may
+            notice rests on that alone.
         asked: topic -> their turn at which the direct question was last put.
         given: kind of help -> their turn at which places were last named.
         count: topic -> how many messages it has had.
@@ -71,7 +74,9 @@ class PersonCare(_Model):
     """
 
     turns: int = 0
+    spoken: int = 0
     noticed: dict[Kind, int] = Field(default_factory=dict)
+    overheard: dict[Kind, int] = Field(default_factory=dict)
     asked: dict[Topic, int] = Field(default_factory=dict)
     given: dict[str, int] = Field(default_factory=dict)
     count: dict[Topic, int] = Field(default_factory=dict)
@@ -88,8 +93,10 @@ class CareState(_Model):
     Attributes:
         people: by name.
         joint_off: joint strategies stay off from now on.
+        joint_since: the turn they went off with, or None.
         general_due: the note to everybody waits for the next public turn.
-        minors: people who said to be under eighteen.
+        minors: people who said to be under eighteen, for everybody to hear.
+        minors_alone: people who said so to the agent alone: no public word may rest on it.
         reminded: time of the last reminder that this is an AI, seconds since the epoch.
         looked: per thread ("" for the public one) the last turn looked at.
         checks: evidence, oldest first.
@@ -97,8 +104,10 @@ class CareState(_Model):
 
     people: dict[str, PersonCare] = Field(default_factory=dict)
     joint_off: bool = False
+    joint_since: int | None = None
     general_due: bool = False
     minors: tuple[str, ...] = ()
+    minors_alone: tuple[str, ...] = ()
     reminded: float | None = None
     looked: dict[str, int] = Field(default_factory=dict)
     checks: tuple[Check, ...] = ()
@@ -123,6 +132,7 @@ class CareState(_Model):
             update={
                 "people": {n: p for n, p in self.people.items() if n != name},
                 "minors": tuple(n for n in self.minors if n != name),
+                "minors_alone": tuple(n for n in self.minors_alone if n != name),
                 "looked": {n: s for n, s in self.looked.items() if n != name},
             }
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agent.safety import cues
@@ -37,27 +37,35 @@ def without_noise(flags: Sequence[Flag], heard: Heard) -> Sequence[Flag]:
 
 def weighed(
     state: CareState, heard: Heard, flags: Sequence[Flag], doubtful: Collection[Kind]
-) -> tuple[CareState, Sequence[Flag]]:
+) -> tuple[CareState, Sequence[Flag], frozenset[Kind]]:
     """Keep doubtful alarms back until there is a second one.
 
     Nothing is kept back that names a means, a weapon or a way that is shut.
+
+    Returns:
+        The state, the alarms that stand, and the kinds among them that stand in a public line
+        only because of a whisper: nobody else may notice those (S16).
     """
     weak = [f for f in flags if f.kind in doubtful]
     if not weak:
-        return state, flags
+        return state, flags, frozenset()
     if any(cues.at_hand(heard.text, f.kind == "self_harm") for f in weak):
-        return state, flags
+        return state, flags, frozenset()
     person = state.of(heard.speaker)
 
-    def again(kind: Kind) -> bool:
-        last = person.noticed.get(kind)
-        return last is not None and person.turns - last <= SECOND_ALARM
+    def again(found: Mapping[Kind, int], turns: int, kind: Kind) -> bool:
+        return kind in found and turns - found[kind] <= SECOND_ALARM
 
-    standing = [f for f in flags if f not in weak or again(f.kind)]
-    noticed = {**person.noticed, **{f.kind: person.turns for f in weak}}
-    return state.with_person(
-        heard.speaker, person.model_copy(update={"noticed": noticed})
-    ), standing
+    standing = [f for f in flags if f not in weak or again(person.noticed, person.turns, f.kind)]
+    aloud = {f.kind for f in weak if again(person.overheard, person.spoken, f.kind)}
+    quiet = {f.kind for f in standing if f in weak} - aloud
+    changed = {"noticed": {**person.noticed, **{f.kind: person.turns for f in weak}}}
+    if not heard.private:
+        changed["overheard"] = {**person.overheard, **{f.kind: person.spoken for f in weak}}
+    state = state.with_person(heard.speaker, person.model_copy(update=changed))
+    # many whispers must not put a second public alarm out of reach either
+    standing += [f for f in weak if not heard.private and f.kind in aloud and f not in standing]
+    return state, standing, frozenset() if heard.private else frozenset(quiet)
 
 
 def leading(flags: Sequence[Flag], speaker: str) -> Flag | None:
