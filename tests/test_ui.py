@@ -59,6 +59,23 @@ def test_names_that_are_refused_with_a_sentence(typed: str, sentence: str) -> No
         clean_name(typed, ["Ana", "An a"])
 
 
+@pytest.mark.parametrize(
+    "name",
+    "Тherapist|Kіth|Kith.|K.i.t.h|Kíth|K1th|Klth|ᴋɪᴛʜ|Κith|**Kith**|Kith (only to you)|"
+    "The Therapist|system|helper|third_person|somebody else".split("|"),
+)
+def test_nobody_can_look_like_the_agent(name: str) -> None:
+    with pytest.raises(Refused, match="meaning of its own"):
+        clean_name(name)
+
+
+def test_nobody_can_look_like_somebody_else_and_other_scripts_are_fine() -> None:
+    with pytest.raises(Refused, match="already"):
+        clean_name("\u0410na", ["Ana"])
+    for name in ("Анна", "Κώστας", "李雷", "Keith", "Kit", "José", "Ismaël", "O'Hara", "Jean-Luc"):
+        assert clean_name(name, ["Ana"]) == name
+
+
 def test_roles_and_ages() -> None:
     assert clean_age("couple", "whatever") == "adult"
     with pytest.raises(Refused, match="teen"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from agent.labels import RESERVED_NAMES
+from agent.labels import RESERVED_NAMES, THERAPIST
 
 LONGEST_LINE: Final = 4000
 """Characters that fit in one line."""
@@ -19,9 +20,12 @@ AGES: Final = ("adult", "teen", "child")
 AGENT_NAME: Final = "Kith"
 """What the room calls the supporting side; transcripts call it ``labels.THERAPIST``."""
 
-_RESERVED: Final = frozenset(
-    name.casefold() for name in (*RESERVED_NAMES, AGENT_NAME, "Everyone", "Room")
+_ALIKE: Final = str.maketrans(
+    # Cyrillic, Greek and small capitals that read as Latin letters
+    "авекмнорстухіјѕһԁԛԝѵαβεηικνορτυχϲᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢıɩʼ",
+    "abekmhopctyxijshdqwvabenikvoptuxcabcdeghijklmnoprstuvwyzii'",
 )
+_LEET: Final = str.maketrans("0134578l|!$@", "oieastbiiisa")
 # overrides can make a line read as something else than was written; marks and isolates are harmless
 _OVERRIDES: Final = frozenset("\u202d\u202e")
 _KEPT_CONTROLS: Final = frozenset("\n\t")
@@ -72,7 +76,7 @@ def clean_name(name: str, taken: Iterable[str] = ()) -> str:
         raise Refused("Please give a first name: at least one letter.")
     if len(shown) > LONGEST_NAME:
         raise Refused(f"That name is long for a room: please use up to {LONGEST_NAME} characters.")
-    if _key(shown) in _RESERVED:
+    if _reserved(shown):
         raise Refused(f"“{shown}” has a meaning of its own here. Please pick another name.")
     if _key(shown) in {_key(other) for other in taken}:
         raise Refused(
@@ -82,7 +86,27 @@ def clean_name(name: str, taken: Iterable[str] = ()) -> str:
 
 
 def _key(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold().replace(" ", "")
+    folded = unicodedata.normalize("NFKC", name).casefold().translate(_ALIKE)
+    return folded.replace(" ", "")
+
+
+def _shape(text: str) -> str:
+    """Return what a word looks like at a glance: no accents, no signs, look-alikes made one."""
+    bare = unicodedata.normalize("NFKD", text).casefold().translate(_ALIKE).translate(_LEET)
+    return "".join(c for c in bare if c.isalnum())
+
+
+_AGENT_WORDS: Final = frozenset(map(_shape, (AGENT_NAME, THERAPIST)))
+"""Words that no name may hold: its bearer could be taken for the agent."""
+_OTHERS: Final = ("Everyone", "Room", "Helper", "System", "Assistant", "Third person")
+_RESERVED: Final = frozenset(map(_shape, (*RESERVED_NAMES, *_OTHERS, "Somebody else"))) | (
+    _AGENT_WORDS
+)
+
+
+def _reserved(name: str) -> bool:
+    words = {_shape(word) for word in re.split(r"[\W_]+", unicodedata.normalize("NFKC", name))}
+    return _shape(name) in _RESERVED or bool(words & _AGENT_WORDS)
 
 
 def clean_role(scenario: str, role: str) -> str:
