@@ -26,6 +26,7 @@ from agent.safety.types import Kind
 from ui.engine import Engine
 from ui.records import Line
 from ui.room import Event, Room
+from ui.traces import traced
 
 Found: TypeAlias = tuple[Combined, frozenset[Kind]]
 """What both layers found in a line, and the kinds that leave doubt."""
@@ -122,7 +123,8 @@ class Carer:
             # of a long backlog only the newest lines are worth the model's time
             late = line.seq >= new[-SECOND_LOOKS:][0].seq
             second = self.engine.second_look(upto, people, scenario, own) if late else None
-            both = Combined(tuple(own)) if second is None else await second
+            with traced(viewer):
+                both = Combined(tuple(own)) if second is None else await second
             weak = {kind for seq, kind in doubts if seq == line.seq} - both.agreed
             out[line.seq] = both, frozenset(weak)
         return out

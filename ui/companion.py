@@ -17,7 +17,7 @@ from ui.engine import TRANSIENT, Engine, is_transient
 from ui.records import Correction, DecisionRow, Line
 from ui.room import Event, Room
 from ui.talk import Talk
-from ui.traces import drop_from_log
+from ui.traces import drop_from_log, traced
 
 log = logging.getLogger("kith.room")
 
@@ -248,14 +248,17 @@ class Companion:
         # everything said so far counts as its evidence: the picture keeps only the newest ids
         seqs = tuple(x.seq for x in self.room.lines if x.speaker == person and not x.erased)
         correction = Correction(kind, person, other, seqs)
-        found = False
+        found: set[str | None] = set()
         for talk in [self.public, *self.private.values()]:
             async with self._lock(talk.viewer):
-                found = await talk.reject(correction) or found
+                if await talk.reject(correction):
+                    found.add(talk.viewer)
         if found:
             await self.room.store.add_correction(self.room.info.id, correction)
-            self.room.push(Event("panel"))
-        return found
+        # what somebody told in private must not show in the answer, or in an event, of another
+        if found & {None, person}:
+            self.room.push(Event("panel"), None if None in found else person)
+        return bool(found & {None, person})
 
     async def forget(self, seqs: Sequence[int]) -> None:
         """Rebuild the public picture without these lines; private ones follow when needed.
@@ -364,15 +367,18 @@ class Companion:
     ) -> Decision:
         policy = await self.engine.policy(name)
         talk = Talk(self.room, self.engine, viewer)
-        out = await self.engine.bare_graph.ainvoke(
-            {
-                "scenario": self.room.scenario,
-                "participants": self.room.names(),
-                "incoming": talk.turns(lines),
-                "request": Request(decide="always", viewer=viewer, known_target=viewer),
-            },
-            context=self.engine.context(policy, self.room.info, withhold, care=care, logged=False),
-        )
+        with traced(viewer):
+            out = await self.engine.bare_graph.ainvoke(
+                {
+                    "scenario": self.room.scenario,
+                    "participants": self.room.names(),
+                    "incoming": talk.turns(lines),
+                    "request": Request(decide="always", viewer=viewer, known_target=viewer),
+                },
+                context=self.engine.context(
+                    policy, self.room.info, withhold, care=care, logged=False
+                ),
+            )
         decision: Decision = out["decision"]
         return decision
 

@@ -19,6 +19,7 @@ from agent.update import initial_state, reject_emotion, reject_viewpoint
 from ui.engine import Engine
 from ui.records import Correction, Line
 from ui.room import Room
+from ui.traces import traced
 
 
 class Talk:
@@ -117,14 +118,15 @@ class Talk:
         if self.relations is None:
             values["relations"] = await self._blank(lines)
         self._broken = True
-        out = await self.engine.graph.ainvoke(
-            values,
-            self.config,
-            context=self.engine.context(
-                policy, self.room.info, care=care, logged=self.viewer is None
-            ),
-            durability="exit",
-        )
+        with traced(self.viewer):
+            out = await self.engine.graph.ainvoke(
+                values,
+                self.config,
+                context=self.engine.context(
+                    policy, self.room.info, care=care, logged=self.viewer is None
+                ),
+                durability="exit",
+            )
         self.seqs += [x.seq for x in lines]
         self.relations = out["relations"]
         self._known, self._broken = True, False

@@ -1,14 +1,25 @@
-"""The decision log beside the database: what is erased in a room is taken out of it as well."""
+"""What is written beside the database: erased lines leave the decision log, whispers stay out.
+
+A trace service (LangSmith, where its variables are set) gets nothing of a private talk.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from langsmith import tracing_context
+
 Mark = tuple[tuple[str, float], ...]
+
+
+def traced(viewer: str | None) -> AbstractContextManager[None]:
+    """Return the context for a run: no trace is taken of one person's private talk."""
+    return nullcontext() if viewer is None else tracing_context(enabled=False)
 
 
 def mark_of(record: str) -> Mark:
