@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,33 @@ async def test_an_erased_line_leaves_the_log_too(tmp_path) -> None:
 def test_settings_of_the_folder(tmp_path) -> None:
     assert settings_for(tmp_path).retention_days is None
     assert settings_for(tmp_path, retention_days=30).retention_days == 30
+
+
+async def test_a_part_of_a_long_line_is_found_as_well(tmp_path) -> None:
+    desk, room, ana, _ = await lived_in(tmp_path)
+    await talk(room, ana, " ".join(f"Heron {i} stands still in the reeds." for i in range(100)))
+    await desk.close()
+    with closing(sqlite3.connect(tmp_path / "checkpoints.sqlite")) as db:
+        rest = db.execute("SELECT checkpoint FROM checkpoints WHERE thread_id LIKE '%public%'")
+        spread = max((row[0] for row in rest), key=len)
+    with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as db, db:
+        db.execute("CREATE TABLE kept(what)")
+        db.execute("INSERT INTO kept VALUES (?)", (spread,))
+    report = erase_person(tmp_path, ana.person, tmp_path / "decisions.jsonl")
+    assert report.found == ("notes.sqlite",)
+
+
+async def test_nothing_is_erased_where_only_the_checkpoints_are_in_use(tmp_path) -> None:
+    desk, room, ana, _ = await lived_in(tmp_path)
+    await desk.close()
+    with closing(sqlite3.connect(tmp_path / "checkpoints.sqlite")) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("SELECT count(*) FROM checkpoints").fetchone()
+        for erase in (
+            lambda: erase_person(tmp_path, ana.person),
+            lambda: erase_room(tmp_path, room.info.id),
+        ):
+            with pytest.raises(CannotErase, match="running"):
+                erase()
+    assert counted(tmp_path)["people"] == 2 and counted(tmp_path)["decisions"]
+    assert erase_person(tmp_path, ana.person, tmp_path / "decisions.jsonl").found == ()

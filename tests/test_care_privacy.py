@@ -7,15 +7,11 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from langchain_core.tracers.langchain import wait_for_all_tracers
-from langsmith import Client, tracing_context
 
 from agent.conversation import Turn
 from agent.labels import THERAPIST
@@ -340,104 +336,3 @@ async def test_s15_a_language_model_obeys_without_knowing_why(tmp_path, server: 
     assert prompts[True][0] == prompts[False][0], "the reading is asked for in the same words"
     for prompt in prompts[True]:
         assert "bank card" not in prompt and "danger" not in prompt.lower()
-
-
-async def test_s12_erasing_a_whisper_shows_nothing_to_the_other(tmp_path) -> None:
-    desk = desk_for(tmp_path, Steady(1.0))
-    await desk.engine.start()
-    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
-    await say(room, ben, "Who is right?")
-    assert ben.texts[-1] == word("verdict")
-    whisper = f"{CANARIES[0]}, and who is right, what happened and what it was like"
-    await say(room, ana, whisper, private=True)
-    await say(room, ben, "It was late.")
-    events, before = list(ben.events), everything_seen(room, ben)
-    generation, public = room.info.generation, companion_of(room).public.relations
-    (line,) = [x for x in room.lines if x.text == whisper]
-    await desk.run(room, ana.person, {"what": "erase", "keys": [line.key]})
-    assert ben.events == events and everything_seen(room, ben) == before
-    assert companion_of(room).public.relations is public and room.info.generation == generation
-    assert "erased" in [e.kind for e in ana.events] and "panel" in [e.kind for e in ana.events]
-    for file in tmp_path.rglob("*"):
-        if file.is_file():
-            assert b"Marcello" not in file.read_bytes(), file.name
-    await say(room, ana, "And now?", private=True)
-    assert texts_for(room, "Ana"), "her own talk goes on"
-    await desk.close()
-
-
-async def test_erased_words_leave_every_file_at_once(tmp_path) -> None:
-    desk = desk_for(tmp_path, Steady(1.0))
-    await desk.engine.start()
-    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
-    await say(room, ana, CANARIES[1])
-    await say(room, ben, "I see.")
-    await desk.run(room, ana.person, {"what": "erase", "keys": [room.lines[0].key]})
-    for file in tmp_path.rglob("*"):
-        if file.is_file():
-            assert b"Zephyrbank" not in file.read_bytes(), file.name
-    await desk.close()
-
-
-class Traces:
-    """A trace service on loopback that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.got: list[bytes] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _take(self) -> None:
-                outer.got.append(self.rfile.read(int(self.headers.get("content-length") or 0)))
-                self.send_response(200)
-                self.send_header("content-length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            do_POST = do_PATCH = do_GET = _take
-
-            def log_message(self, *_: Any) -> None:
-                """Stay quiet."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-
-async def test_s12_a_trace_service_gets_the_public_talk_at_most(tmp_path) -> None:
-    traces = Traces()
-    client = Client(api_url=traces.url, api_key="k", auto_batch_tracing=False)
-    desk = desk_for(tmp_path, Steady(1.0))
-    await desk.engine.start()
-    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
-    with tracing_context(enabled=True, client=client):
-        await say(room, ben, "We should eat at the harbour.")
-        await say(room, ana, CANARIES[0], private=True)
-        (private,) = [x for x in room.lines if x.speaker == THERAPIST and x.visible_to]
-        await desk.run(room, ana.person, {"what": "what_else", "key": private.key})
-        await say(room, ben, "Well?")
-    wait_for_all_tracers()
-    client.flush()
-    traces.server.shutdown()
-    got = b"".join(traces.got).decode("utf-8", "replace")
-    assert "harbour" in got, "the public talk is traced where somebody switched it on"
-    assert_clean(got)
-    await desk.close()
-
-
-async def test_s12_a_correction_tells_nothing_of_anothers_private_talk(tmp_path) -> None:
-    desk = desk_for(tmp_path, Steady(1.0))
-    await desk.engine.start()
-    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
-    await say(room, ben, "I see.")
-    await say(room, ana, "It was late.", private=True)
-    ask = {"what": "correct", "person": "Ben"}
-    await desk.run(room, ben.person, ask)
-    told = companion_of(room).private["Ana"]
-    assert told.relations is not None
-    told.relations.people["Ben"].emotion_evidence.append(1)
-    events = list(ben.events)
-    with pytest.raises(Refused, match="not in the picture"):
-        await desk.run(room, ben.person, ask)
-    assert ben.events == events
-    await desk.close()

@@ -26,6 +26,9 @@ CHECKPOINTS: Final = "checkpoints.sqlite"
 SHORTEST: Final = 10
 """Characters from which a line is searched for: shorter ones ("I know.") are anybody's."""
 _TRIGGER: Final = "lines_append_only"
+PIECE: Final = 60
+"""Characters of the pieces that a longer line is searched for in, too: a database spreads a long
+text over pages, and a copy may hold a part of it."""
 _CHUNK: Final = 1 << 20
 
 
@@ -96,14 +99,15 @@ def erase_room(data: Path, room: str, log: Path | None = None) -> Report:
         keys = [r[0] for r in db.execute("SELECT key FROM lines WHERE room=?", (room,))]
         people = [r[0] for r in db.execute("SELECT id FROM people WHERE room=?", (room,))]
         records = _records(db, room)
+        # what can be made again goes first: after a failure the command can be run once more
+        threads = _forget_threads(data, room)
+        logged = drop_from_log(log, records)
         with db:
             db.execute("DELETE FROM rooms WHERE id=?", (room,))
         phrases = _phrases([*texts, room, *keys, *people], _kept(db))
         db.execute("VACUUM")
     finally:
         db.close()
-    threads = _forget_threads(data, room)
-    logged = drop_from_log(log, records)
     searched, found = search(data, log, phrases)
     said = len([t for t in texts if t])
     return Report(said, len(records), threads, logged, searched, len(phrases), found)
@@ -131,14 +135,14 @@ def erase_person(data: Path, person: str, log: Path | None = None) -> Report:
         room, name = row
         seqs, texts, keys = _lines_of(db, room, name)
         records = _records(db, room)
+        threads = _forget_threads(data, room)
+        logged = drop_from_log(log, records)
         with db:
             _take_out(db, room, person, name, seqs)
         phrases = _phrases([*texts, person, *keys], _kept(db))
         db.execute("VACUUM")
     finally:
         db.close()
-    threads = _forget_threads(data, room)
-    logged = drop_from_log(log, records)
     searched, found = search(data, log, phrases)
     return Report(len(seqs), len(records), threads, logged, searched, len(phrases), found)
 
@@ -153,8 +157,15 @@ def _kept(db: sqlite3.Connection) -> str:
 
 
 def _phrases(texts: Iterable[str], kept: str) -> list[str]:
-    found = dict.fromkeys(t for t in texts if len(t) >= SHORTEST and t not in kept)
-    return list(found)
+    wanted = [part for text in texts for part in (text, *_pieces(text))]
+    return list(dict.fromkeys(t for t in wanted if len(t) >= SHORTEST and t not in kept))
+
+
+def _pieces(text: str) -> list[str]:
+    """Return a long line in pieces of about ``PIECE`` characters; none for a short one."""
+    if len(text) <= PIECE:
+        return []
+    return [text[i : i + PIECE] for i in range(0, len(text) - PIECE // 2, PIECE)]
 
 
 def _lines_of(
