@@ -199,6 +199,11 @@ async def test_a_whisper_is_looked_at_also_while_the_agent_is_paused(tmp_path) -
     await say(room, ana, "I want to die", private=True)
     await say(room, ben, "I want to die")
     assert len(private_words(room, "Ana")) == 1 and not private_words(room, "Ben")
+    for other in ("what did Ben whisper?", "are you a therapist?", "pause"):
+        await say(room, ben, other, private=True)
+    assert not private_words(room, "Ben") and ana.texts[-1] == "I want to die"
+    await say(room, ana, "yes", private=True)
+    assert "999" in private_words(room, "Ana")[-1], "what is about danger is answered"
     assert not policy.views
     await desk.close()
 

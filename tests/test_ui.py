@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from httpx import ASGITransport, AsyncClient
 
-from tests.rooms import Steady, desk_for
+from tests.rooms import Steady, companion_of, desk_for
 from ui.desk import Desk
 from ui.export import plain
 from ui.inputs import Refused, clean_age, clean_line, clean_name, clean_role
@@ -203,6 +203,10 @@ async def test_a_shared_screen_and_a_demo(tmp_path) -> None:
         assert room.names() == ["Ana", "Ben"] and room.one_browser
         await one.post("/people", data={"name": "Cleo", "role": "partner"})
         assert room.names() == ["Ana", "Ben", "Cleo"]
+        await one.get("/help?country=FR", headers={"accept-language": "en-GB"})
+        await room.say(list(room.people)[2], "I want to die")
+        await companion_of(room).idle()
+        assert "3114" in room.lines[-1].text, "a country chosen on one screen holds for all"
         await one.post("/leave", data={"how": "delete"})
         assert not desk.hall.rooms and await desk.store.room(room.info.id) is None
         assert (await one.get("/demo")).text.count("Play it") == 24

@@ -158,6 +158,7 @@ class Carer:
             minors=frozenset(p.name for p in people if p.age in YOUNG),
             shared_screen=self.room.one_browser,
             country=self.engine.settings.country,
+            paused=self.room.info.paused,
         )
 
     async def _deliver(self, plan: CarePlan) -> None:

@@ -75,6 +75,8 @@ def _open(file: Path) -> sqlite3.Connection:
         db.close()
         raise CannotErase("the room is running: stop it first, then erase") from error
     db.execute("PRAGMA secure_delete=ON")
+    # VACUUM would copy the file to the system's temporary folder
+    db.execute("PRAGMA temp_store=MEMORY")
     db.execute("PRAGMA foreign_keys=ON")
     return db
 

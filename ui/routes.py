@@ -76,13 +76,15 @@ def make_router(
     async def placed(request: Request, country: str | None) -> None:
         """Remember the country somebody chose, or the one their browser names, for help near."""
         found = await here(request)
-        if found is not None and not found[0].one_browser:
-            room, person = found
-            locale = request.headers.get("accept-language")
-            known = country if country in countries() else country_of(locale)
-            carer = desk.companion(room).carer
-            await carer.place(
-                room.people[person].name, known, language_of(locale), chosen=known == country
+        if found is None:
+            return
+        room, person = found
+        locale = request.headers.get("accept-language")
+        known = country if country in countries() else country_of(locale)
+        # people at one screen are in one place
+        for who in room.present() if room.one_browser else [room.people[person]]:
+            await desk.companion(room).carer.place(
+                who.name, known, language_of(locale), chosen=known == country
             )
 
     def gone(request: Request, response: Response) -> Response:

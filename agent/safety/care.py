@@ -113,7 +113,7 @@ class _Turn:
             self._concern(flag)
         elif cues.mutual(self.heard.text):
             self._both(self.heard.speaker)
-        elif not self._answer():
+        elif not self._answer() and not (self.setting.paused and self.heard.private):
             self._room()
         self._everybody()
         return self.state, replace(

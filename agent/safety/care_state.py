@@ -167,6 +167,7 @@ class Setting:
         minors: names of those under eighteen, by their place in the room.
         shared_screen: everybody looks at one screen, so nothing is private.
         country: of the installation, where the operator set one.
+        paused: the room asked for quiet: a whisper is looked at for danger and nothing else.
     """
 
     scenario: Scenario
@@ -174,6 +175,7 @@ class Setting:
     minors: frozenset[str] = frozenset()
     shared_screen: bool = False
     country: str | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True)
