@@ -50,6 +50,9 @@ class Timing(_Model):
 class Ranking(_Model):
     """Labels, best first, with the reasons for the first.
 
+    Attributes:
+        common: the reasons hold whichever label is taken.
+
     Raises:
         ValueError: when the same label stands twice or the scores increase.
     """
@@ -57,6 +60,7 @@ class Ranking(_Model):
     items: tuple[Ranked, ...]
     reasons: tuple[str, ...] = ()
     evidence: tuple[int, ...] = ()
+    common: bool = False
 
     def model_post_init(self, _: object) -> None:
         """Refuse doubled labels and unsorted scores."""

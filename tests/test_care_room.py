@@ -35,7 +35,8 @@ class Choosing(Steady):
         self._seen("strategy", view)
         rest = [s for s in view.strategies if s not in self.order]
         ranked = [*self.order, *rest]
-        return Ranking.of({s: 1.0 - i / len(ranked) for i, s in enumerate(ranked)})
+        scores = {s: 1.0 - i / len(ranked) for i, s in enumerate(ranked)}
+        return Ranking.of(scores, (f"{ranked[0]} is what helps here",))
 
 
 async def started(folder: Path, policy: Steady, **more: Any) -> Desk:
@@ -161,6 +162,7 @@ async def test_s15_joint_strategies_are_passed_over_without_a_trace(tmp_path) ->
     assert decision.strategy == "track"
     record = decision.model_dump_json()
     assert not re.search("safety|flag|control|violence|private|whisper|careful", record)
+    assert "what helps here" not in record, "the reason for what was passed over would tell"
     view = panel_view(room, companion_of(room), ben.person)
     assert all(s["on"] for s in view["settings"]["strategies"])
     # and after a restart

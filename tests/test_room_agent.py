@@ -95,6 +95,9 @@ async def test_pause_and_speak_now_and_strategies_off(tmp_path) -> None:
     assert room.lines[-1].speaker == THERAPIST, "at full talkativeness the threshold is zero"
     with pytest.raises(Refused, match="has to stay on"):
         await room.set(strategies_off=[x["name"] for x in _strategies(room, desk, ana)])
+    with pytest.raises(Refused, match="has to stay on"):
+        names = [x["name"] for x in _strategies(room, desk, ana)]
+        await room.set(strategies_off=[x for x in names if x not in ("enact", "repair")])
     await desk.close()
 
 

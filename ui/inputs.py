@@ -12,6 +12,10 @@ from agent.labels import RESERVED_NAMES, THERAPIST
 LONGEST_LINE: Final = 4000
 """Characters that fit in one line."""
 LONGEST_NAME: Final = 40
+ONE_STAYS_ON: Final = (
+    "At least one way of supporting that asks nothing of two people at once has to stay on. "
+    "To keep Kith quiet, pause it."
+)
 ROLES: Final = {
     "couple": ("partner",),
     "family": ("parent", "son or daughter", "sibling", "grandparent", "other"),

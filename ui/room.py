@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 from agent.labels import GROUP_LABEL, STRATEGIES, THERAPIST, Scenario
-from ui.inputs import Refused, clean_age, clean_line, clean_name, clean_role
+from agent.safety.care import JOINT
+from ui.inputs import ONE_STAYS_ON, Refused, clean_age, clean_line, clean_name, clean_role
 from ui.records import Line, Mode, Person, RoomInfo
 from ui.store import Store
 
@@ -324,10 +325,9 @@ class Room:
             known = STRATEGIES[self.scenario]
             if not set(off) <= set(known):
                 raise Refused("There is no such way of supporting.")
-            if len(off) == len(known):
-                raise Refused(
-                    "At least one way of supporting has to stay on. To keep Kith quiet, pause it."
-                )
+            if set(known) <= set(off) | JOINT:
+                # whatever is known of somebody's safety: else the last way left on would tell
+                raise Refused(ONE_STAYS_ON)
             info = replace(info, strategies_off=off)
         await self.keep(info)
         self.push(Event("panel"))
@@ -342,8 +342,7 @@ class Room:
     async def erase(self, person: str, keys: Sequence[str]) -> int:
         """Erase own lines from the room's memory; returns how many.
 
-        Replies of the agent that repeat the erased words go too, where the words were heard: a
-        public reply was made without whispers, and that it goes would tell of one.
+        Replies that repeat the words go too, where those were heard: else it tells of a whisper.
 
         Raises:
             Refused: when a line is somebody else's.

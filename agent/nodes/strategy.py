@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from agent.context import Context
-from agent.decision import Ranking
+from agent.decision import Ranked, Ranking
+from agent.labels import Scenario, definitions
 from agent.nodes.channels import Failure, GraphState, looked, node, view_of
 from agent.nodes.target import chosen_target
 
@@ -24,7 +26,16 @@ async def strategy(state: GraphState, runtime: Runtime[Context]) -> dict[str, An
     kept = [item for item in ranking.items if item.label not in off]
     first = next((i for i, item in enumerate(kept) if item.label not in avoid), len(kept))
     items = tuple(kept[first:])
-    return {"strategies": Ranking(items=items, reasons=ranking.reasons, evidence=ranking.evidence)}
+    reasons = _reasons(ranking, items, state["scenario"])
+    return {"strategies": Ranking(items=items, reasons=reasons, evidence=ranking.evidence)}
+
+
+def _reasons(ranking: Ranking, items: Sequence[Ranked], scenario: Scenario) -> tuple[str, ...]:
+    """Return the reasons for what is taken: those for a passed-over label would tell of it."""
+    if not items or not ranking.reasons or ranking.common or items[0] == ranking.items[0]:
+        return ranking.reasons
+    known = {d.name: d for d in definitions("strategy", scenario)}
+    return (known[items[0].label].definition,)
 
 
 async def after_strategy(state: GraphState, runtime: Runtime[Context]) -> str:

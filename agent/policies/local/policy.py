@@ -141,7 +141,8 @@ class LocalPolicy:
             if leading
             else ()
         )
-        return Ranking.of(scores, reasons, (newest.turn_id,) if newest else ())
+        ranking = Ranking.of(scores, reasons, (newest.turn_id,) if newest else ())
+        return ranking.model_copy(update={"common": True})
 
     async def reply(self, view: View, reading: Reading, target: str, strategy: str) -> Reply:
         """Say it in the words of the reply library."""
