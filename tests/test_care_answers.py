@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from agent.safety import cues
+from agent.safety import cues, resources
 from agent.safety.care import care
 from agent.safety.care_state import CareState, Heard
 from agent.safety.types import Evidence, Flag
-from tests.test_care_rules import COUPLE, Talk
+from tests.test_care_rules import COUPLE, FAMILY, Talk
 
 
 @pytest.mark.parametrize("text", ["I don't know", "I'm not sure", "No idea", "no lo sé", "不知道"])
@@ -72,3 +74,22 @@ def test_s16_a_doubt_from_a_whisper_changes_nothing_that_others_notice(kind: str
     assert bool(plan.private) is (kind != "dependency"), "she herself is met"
     if kind != "threat":  # whose second whisper leads to a note for everybody, as was decided
         assert aloud(0) == aloud(1) == aloud(4)
+
+
+def test_imminent_risk_names_the_emergency_number_everywhere() -> None:
+    for country in resources.countries():
+        numbers = [
+            r.contact for r in resources.load() if (r.country, r.kind) == (country, "emergency")
+        ]
+        for name in ("Ana", "Mia"):
+            talk = Talk(replace(FAMILY, country=country))
+            said = talk.told(name, "I want to end it tonight, I have the pills here")
+            assert any(n in said for n in numbers), (country, name)
+
+
+def test_the_note_for_everybody_comes_once() -> None:
+    talk = Talk()
+    for notices in (1, 0, 0):
+        talk("Ana", "I'm going to hurt him tonight")
+        plans = [talk("Ben", "Good morning.", False), talk("Ben", "Coffee?", False)]
+        assert len([p for p in plans if p.notice]) == notices

@@ -181,7 +181,8 @@ class _Turn:
         if self.setting.shared_screen:
             return
         if self.heard.private:
-            self.state = self.state.model_copy(update={"general_due": True})
+            due = not self.state.general_told
+            self.state = self.state.model_copy(update={"general_due": due})
         elif flag.about in self.setting.people and flag.about != self.heard.speaker:
             # they read it themselves
             self._message(str(flag.about), "target")
@@ -358,7 +359,8 @@ class _Turn:
         if self.heard.private:
             return
         if self.state.general_due:
-            self.state = self.state.model_copy(update={"general_due": False})
+            told = {"general_due": False, "general_told": True}
+            self.state = self.state.model_copy(update=told)
             self.plan = replace(self.plan, notice=word("general"))
         if self.state.reminded is None:
             self.state = self.state.model_copy(update={"reminded": self.heard.at})

@@ -95,6 +95,7 @@ class CareState(_Model):
         joint_off: joint strategies stay off from now on.
         joint_since: the turn they went off with, or None.
         general_due: the note to everybody waits for the next public turn.
+        general_told: it was given: a second one would tell when somebody whispered again.
         minors: people who said to be under eighteen, for everybody to hear.
         minors_alone: people who said so to the agent alone: no public word may rest on it.
         reminded: time of the last reminder that this is an AI, seconds since the epoch.
@@ -106,6 +107,7 @@ class CareState(_Model):
     joint_off: bool = False
     joint_since: int | None = None
     general_due: bool = False
+    general_told: bool = False
     minors: tuple[str, ...] = ()
     minors_alone: tuple[str, ...] = ()
     reminded: float | None = None

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import cast
 
 from agent.safety.data_files import SafetyDataError, load_yaml
-from agent.safety.resources import INTERNATIONAL, ResourceKind, lookup
+from agent.safety.resources import INTERNATIONAL, Resource, ResourceKind, lookup
 
 FALLBACK = "en"
 _FILE = "care.yaml"
@@ -56,18 +56,29 @@ def places(country: str | None, language: str, kinds: tuple[ResourceKind, ...]) 
     Args:
         country: ISO code, or None when it is not known.
         language: services in it come first.
-        kinds: what the help is for, the most fitting first.
+        kinds: what the help is for, the most fitting first; each is there with one place at least.
     """
-    found: list[str] = []
+    found: list[list[str]] = []
     phrase = ""
     for kind in kinds:
         help_ = lookup(country, language, kind)
         phrase = phrase or (help_.emergency_phrase or "")
-        for resource in help_.resources[:_MOST_PLACES]:
-            if resource.country == INTERNATIONAL and resource.kind == "emergency":
-                continue
-            line = f"{resource.name}: {resource.contact} ({resource.hours})"
-            if line not in found:
-                found.append(line)
-    listed = "; ".join(found[: _MOST_PLACES + 1])
+        own = [r for r in help_.resources[:_MOST_PLACES] if not _no_number(r)]
+        lines = [f"{r.name}: {r.contact} ({r.hours})" for r in own]
+        known = {line for of_kind in found for line in of_kind}
+        found.append([line for line in lines if line not in known])
+    spare = _MOST_PLACES + 1 - sum(bool(lines) for lines in found)
+    listed: list[str] = []
+    for lines in found:
+        taken = lines[: 1 + max(spare, 0)]
+        spare -= len(taken[1:])
+        listed += taken
+    return _sentence("; ".join(listed), phrase)
+
+
+def _no_number(resource: Resource) -> bool:
+    return resource.country == INTERNATIONAL and resource.kind == "emergency"
+
+
+def _sentence(listed: str, phrase: str) -> str:
     return f"{listed}. {phrase}".strip(". ") if phrase else listed
