@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -115,4 +116,19 @@ async def test_s12_a_correction_tells_nothing_of_anothers_private_talk(tmp_path)
     with pytest.raises(Refused, match="not in the picture"):
         await desk.run(room, ben.person, ask)
     assert ben.events == events
+    await desk.close()
+
+
+async def test_s13_pressing_twice_shares_once_and_taking_back_leaves_nothing(tmp_path) -> None:
+    desk = desk_for(tmp_path, Steady(0.0))
+    await desk.engine.start()
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ana, CANARIES[1], private=True)
+    ask = {"what": "release", "key": room.lines[0].key, "on": True}
+    pressed = [desk.run(room, ana.person, ask) for _ in range(3)]
+    done = await asyncio.gather(*pressed, return_exceptions=True)
+    assert [isinstance(d, Refused) for d in done].count(True) == 2
+    assert ben.texts == [CANARIES[1]]
+    await desk.run(room, ana.person, {**ask, "on": False})
+    assert not room.visible_lines("Ben")
     await desk.close()

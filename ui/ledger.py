@@ -6,6 +6,7 @@ made from public lines only, so without an entry in here nothing of a whisper ca
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -45,6 +46,8 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        # a second press of the button must not share twice: taking back would leave a copy
+        self._order = asyncio.Lock()
 
     async def entries(self, room: str) -> list[Release]:
         """Return a room's consents, oldest first, revoked ones included."""
@@ -68,7 +71,10 @@ class Ledger:
         Raises:
             Refused: when it is not a whisper of that person, or is shared already.
         """
-        line = self._own(room, person, key)
+        async with self._order:
+            return await self._grant(room, person, self._own(room, person, key))
+
+    async def _grant(self, room: Room, person: str, line: Line) -> Line:
         if await self._active(room, line.seq) is not None:
             raise Refused("That is shared already.")
         shown = await room.say(person, line.text)
