@@ -171,6 +171,9 @@ async def test_from_the_first_page_into_the_room_and_a_link_for_the_other(tmp_pa
         await room.say(list(room.people)[1], "Only for Kith", private=True)
         assert "Only for Kith" in (await ben.get("/export/md")).text
         assert "Only for Kith" not in (await ana.get("/export/jsonl")).text
+        await room.say(list(room.people)[1], "Ana hits me", private=True)
+        await companion_of(room).idle()
+        assert "your fault" in room.lines[-1].text
         page = await ben.post("/leave", data={"how": "erase"})
         assert "A quiet third voice" in page.text
         assert room.names() == ["Ana"] and not [x for x in room.lines if x.text]

@@ -339,8 +339,8 @@ class Room:
 
     # forgetting
 
-    async def erase(self, person: str, keys: Sequence[str]) -> int:
-        """Erase own lines from the room's memory; returns how many.
+    async def erase(self, person: str, keys: Sequence[str], answers: bool = False) -> int:
+        """Erase own lines, with ``answers`` all that was told in private; returns how many lines.
 
         Replies that repeat the words go too, where those were heard: else it tells of a whisper.
 
@@ -358,9 +358,12 @@ class Room:
             for x in self.lines
             if x.speaker == THERAPIST
             and not x.erased
-            and any(
-                said.visible_to in (None, x.visible_to) and repeats(x.text, said.text)
-                for said in lines
+            and (
+                (answers and x.visible_to == (self.people[person].name,))
+                or any(
+                    said.visible_to in (None, x.visible_to) and repeats(x.text, said.text)
+                    for said in lines
+                )
             )
         ]
         gone = [*lines, *echoes]

@@ -240,7 +240,7 @@ def make_router(
             if how == "erase":
                 name = room.people[person].name
                 keys = [x.key for x in room.lines if x.speaker == name and not x.erased]
-                await room.erase(person, keys)
+                await room.erase(person, keys, answers=True)
                 await desk.companion(room).carer.forget_person(name)
             if not room.one_browser:
                 await room.goodbye(person)
