@@ -25,6 +25,8 @@ ENGLISH = (
     "en_dependency",
 )
 OTHER = ("es", "fr", "zh")
+"""Languages with files of their own: ``xx_words`` (macros and guards) and the parts below."""
+PARTS = ("self_harm", "between", "more")
 _FRAME_WORDS: dict[str, dict[str, str]] = {
     "victim": {"A": "{who}", "o": "(?:me|us)", "s": "(?:i|we)", "p": "(?:my|our)"},
     "actor": {
@@ -148,8 +150,10 @@ def load_rules() -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for name in ENGLISH:
         rules += _rules_of(load_yaml(f"rules/{name}.yaml"), macros(), "en")
-    for name in OTHER:
-        rules += _rules_of(load_yaml(f"rules/{name}.yaml"), {}, name)
+    for language in OTHER:
+        words = load_words(language)["macros"]
+        for part in PARTS:
+            rules += _rules_of(load_yaml(f"rules/{language}_{part}.yaml"), words, language)
     known = load_guards()
     for rule in rules:
         missing = set(rule.guards) - known.keys()
@@ -158,14 +162,30 @@ def load_rules() -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-@lru_cache(maxsize=1)
-def load_guards() -> dict[str, Guard]:
-    """Return the guards by name."""
-    raw = load_yaml("rules/guards.yaml")
+def load_words(language: str) -> dict[str, Any]:
+    """Return the macros and the guards of a language other than English.
+
+    Raises:
+        SafetyDataError: If the file is missing or broken.
+    """
+    return cast(dict[str, Any], load_yaml(f"rules/{language}_words.yaml"))
+
+
+def _guards_of(raw: dict[str, Any], words: dict[str, str]) -> dict[str, Guard]:
     return {
-        name: Guard(_compile(item["clear"], macros(), name), _compile(item["keep"], macros(), name))
+        name: Guard(_compile(item["clear"], words, name), _compile(item["keep"], words, name))
         for name, item in raw.items()
     }
+
+
+@lru_cache(maxsize=1)
+def load_guards() -> dict[str, Guard]:
+    """Return the guards by name; those of another language begin with its code."""
+    guards = _guards_of(load_yaml("rules/guards.yaml"), macros())
+    for language in OTHER:
+        own = load_words(language)
+        guards |= _guards_of(own["guards"], own["macros"])
+    return guards
 
 
 @lru_cache(maxsize=1)
@@ -184,11 +204,25 @@ def load_signs() -> dict[str, tuple[frozenset[str], dict[str, tuple[re.Pattern[s
 def fold(text: str) -> str:
     """Return text without accents, for the Spanish and French rules."""
     parts = unicodedata.normalize("NFD", text)
-    return "".join(c for c in parts if not unicodedata.combining(c)).replace("'", " ")
+    plain = "".join(c for c in parts if not unicodedata.combining(c))
+    return plain.replace("'", " ").replace("œ", "oe")
+
+
+@lru_cache(maxsize=1)
+def _simple() -> dict[int, str]:
+    pairs = load_yaml("rules/zh_words.yaml")["simplify"].split()
+    return str.maketrans({pair[0]: pair[1] for pair in pairs})
+
+
+def simplify(text: str) -> str:
+    """Return text in simplified characters, the form the Chinese rules are written in."""
+    return text.translate(_simple())
 
 
 def match_rule(rule: Rule, sentence: str) -> str | None:
     """Return the matched words of a rule in one sentence, or None."""
+    if rule.language == "zh":
+        sentence = simplify(sentence)
     found = next((m for p in rule.any if (m := p.search(sentence))), None)
     if found is None or any(p.search(sentence) for p in rule.unless):
         return None
