@@ -8,6 +8,7 @@ from agent.labels import THERAPIST
 from tests.rooms import Steady, Tab, companion_of, everything_seen, room_of, started
 from ui.desk import Desk
 from ui.inputs import Refused
+from ui.panel import panel_view
 from ui.room import Room
 
 
@@ -32,6 +33,38 @@ async def test_a_server_that_is_down_is_said_once_and_recovers(tmp_path, monkeyp
     await companion_of(room).idle()
     assert ben.notices[1:] == ["Kith is back."]
     await desk.close()
+
+
+async def test_a_failure_in_a_private_talk_changes_nothing_for_the_others(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("ui.engine.POLICY_NAMES", ("local", "agent"))
+    views = []
+    for failing in (False, True):
+        llm, local = Steady(1.0), Steady(1.0)
+        llm.name, local.name = "agent", "local"
+        server = {"openai_base_url": "http://127.0.0.1:9"}
+        desk = await started(tmp_path / str(failing), llm, others={"local": local}, **server)
+        room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+        llm.fail = {"read": "timeout"} if failing else {}
+        await room.say(ana.person, "for you only", private=True)
+        await companion_of(room).idle()
+        assert len(ana.notices) == failing, "she is told, and answered all the same"
+        assert ana.texts[-1] == "Ana, what did you hear just now?"
+        llm.fail = {}
+        await room.say(ben.person, "It was late.")
+        await companion_of(room).idle()
+        decision = companion_of(room).last_decision()
+        panel = panel_view(room, companion_of(room), ben.person)
+        shown = [x["text"] for x in panel["sentences"]]
+        views.append((decision[1].policy, panel["decision"]["policy"], shown, ben.texts))
+        assert not ben.notices and [e.kind for e in ben.events].count("panel") == 1
+        assert not local.views or failing
+        await room.say(ana.person, "and still", private=True)
+        await companion_of(room).idle()
+        assert ("agent", "local")[failing] == companion_of(room).decisions[-1][1].policy
+        await desk.close()
+    assert views[0] == views[1] and views[1][0] == "agent"
 
 
 async def test_a_run_that_breaks_off_is_made_good_by_the_next(tmp_path) -> None:

@@ -122,7 +122,8 @@ class Carer:
             upto = [t for t in turns if t.id <= line.seq]
             # of a long backlog only the newest lines are worth the model's time
             late = line.seq >= new[-SECOND_LOOKS:][0].seq
-            second = self.engine.second_look(upto, people, scenario, own) if late else None
+            place = self.room.info.id, viewer
+            second = self.engine.second_look(upto, people, scenario, own, place) if late else None
             with traced(viewer):
                 both = Combined(tuple(own)) if second is None else await second
             weak = {kind for seq, kind in doubts if seq == line.seq} - both.agreed

@@ -169,16 +169,16 @@ class Companion:
                 await self._act(decision, viewer, asked)
 
     async def _decide(self, talk: Talk, request: Request) -> Decision | None:
-        standing_in = self.engine.down and self.engine.stand_in is not None
+        standing_in = self.engine.down(talk.place) and self.engine.stand_in is not None
         viewer, care = talk.viewer, self.carer.state
-        decision = await talk.look(await self.engine.policy_now(), request, care=care)
+        decision = await talk.look(await self.engine.policy_now(talk.place), request, care=care)
         if is_transient(decision):
-            self.engine.failed()
+            self.engine.failed(talk.place)
             if self.engine.stand_in is None:
                 self._say_down(_DOWN, viewer)
                 return decision
             self._say_down(_DOWN_STAND_IN, viewer)
-            decision = await talk.look(await self.engine.policy_now(), request, care=care)
+            decision = await talk.look(await self.engine.policy_now(talk.place), request, care=care)
         elif not standing_in:
             self._say_back(viewer)
         return decision
@@ -329,7 +329,7 @@ class Companion:
     async def _take_in(self, talk: Talk, upto: int | None = None) -> None:
         if talk.waiting(upto):
             request = Request(decide="never", viewer=talk.viewer)
-            await talk.look(await self.engine.policy_now(), request, upto)
+            await talk.look(await self.engine.policy_now(talk.place), request, upto)
 
     # what else
 

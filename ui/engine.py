@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -42,6 +42,8 @@ _CHECK_SECONDS: Final = 8.0
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
 Maker = Callable[[str, Settings], Policy]
+Place: TypeAlias = tuple[str, str | None]
+"""A room's id, and whose private talk there it is (None for the public one)."""
 
 
 class Engine:
@@ -60,7 +62,7 @@ class Engine:
         self._stack = AsyncExitStack()
         self._policies: dict[str, Policy] = {}
         self._loading = asyncio.Lock()
-        self._down_until = 0.0
+        self._down_until: dict[Place, float] = {}
         self._second: LLMCheck | None = None
         self._checking = ThreadPoolExecutor(1, thread_name_prefix="kith-safety")
         self.graph: Any = None
@@ -80,18 +82,21 @@ class Engine:
         """The name of the policy that steps in; None where the settings insist on one."""
         return "local" if self.settings.policy == "auto" and self.main != "local" else None
 
-    @property
-    def down(self) -> bool:
-        """Whether the main policy failed a moment ago."""
-        return time.monotonic() < self._down_until
+    # kept per talk: what fails in one person's private talk must change nothing for the others
 
-    def failed(self) -> None:
-        """Leave the main policy alone for a while."""
-        self._down_until = time.monotonic() + RETRY_SECONDS
+    def down(self, place: Place) -> bool:
+        """Whether the main policy failed in a talk a moment ago."""
+        return time.monotonic() < self._down_until.get(place, 0.0)
+
+    def failed(self, place: Place) -> None:
+        """Leave the main policy alone for a while in a talk."""
+        now = time.monotonic()
+        still = {known: until for known, until in self._down_until.items() if until > now}
+        self._down_until = {**still, place: now + RETRY_SECONDS}
 
     def recovered(self) -> None:
-        """Trust the main policy again."""
-        self._down_until = 0.0
+        """Trust the main policy again, in every talk."""
+        self._down_until = {}
 
     async def start(self) -> None:
         """Open the checkpoint file."""
@@ -142,9 +147,9 @@ class Engine:
                 self._policies[name] = await asyncio.to_thread(self._make, name, self.settings)
             return self._policies[name]
 
-    async def policy_now(self) -> Policy:
-        """Return who decides now: the main policy, or the stand-in while that is down."""
-        if self.down and self.stand_in is not None:
+    async def policy_now(self, place: Place) -> Policy:
+        """Return who decides in a talk now: the main policy, or the stand-in while that is down."""
+        if self.stand_in is not None and self.down(place):
             return await self.policy(self.stand_in)
         return await self.policy(self.main)
 
@@ -168,10 +173,15 @@ class Engine:
         return await asyncio.get_running_loop().run_in_executor(self._checking, work)
 
     async def second_look(
-        self, turns: Sequence[Turn], people: Sequence[str], scenario: Scenario, found: list[Flag]
+        self,
+        turns: Sequence[Turn],
+        people: Sequence[str],
+        scenario: Scenario,
+        found: list[Flag],
+        place: Place,
     ) -> Combined:
         """Let the language model look at the newest turn too, where there is one to ask."""
-        if not (self.settings.has_llm and self.settings.safety_llm) or self.down:
+        if not (self.settings.has_llm and self.settings.safety_llm) or self.down(place):
             return combine(turns[-1], found, None)
         if self._second is None:
             # people are waiting, and the rules stand without it: no retries

@@ -16,7 +16,7 @@ from agent.policies import Policy
 from agent.safety.care_state import CareState
 from agent.state import RelationalState
 from agent.update import initial_state, reject_emotion, reject_viewpoint
-from ui.engine import Engine
+from ui.engine import Engine, Place
 from ui.records import Correction, Line
 from ui.room import Room
 from ui.traces import traced
@@ -46,6 +46,11 @@ class Talk:
         """The checkpoint thread: a rebuilt room has new ones."""
         kind = "public" if self.viewer is None else f"private:{self.viewer}"
         return f"{self.room.info.id}:{kind}:{self.room.info.generation}"
+
+    @property
+    def place(self) -> Place:
+        """Which talk it is, for what the engine keeps per talk."""
+        return self.room.info.id, self.viewer
 
     @property
     def config(self) -> Any:
