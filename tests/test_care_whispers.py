@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -15,6 +16,8 @@ from agent.labels import THERAPIST
 from agent.safety.care_words import word
 from tests.rooms import Steady, companion_of, desk_for, everything_seen, room_of
 from tests.test_care_privacy import CANARIES, assert_clean, say, texts_for
+from ui.erase import search
+from ui.export import markdown, rescue_jsonl
 from ui.inputs import Refused
 
 
@@ -131,4 +134,104 @@ async def test_s13_pressing_twice_shares_once_and_taking_back_leaves_nothing(tmp
     assert ben.texts == [CANARIES[1]]
     await desk.run(room, ana.person, {**ask, "on": False})
     assert not room.visible_lines("Ben")
+    await desk.close()
+
+
+@pytest.mark.parametrize("step", ["lines", "releases"])
+async def test_s13_a_line_and_its_consent_are_stored_together_or_not_at_all(
+    tmp_path, step: str
+) -> None:
+    desk = desk_for(tmp_path, Steady(0.0))
+    await desk.engine.start()
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ana, CANARIES[1], private=True)
+    ask = {"what": "release", "key": room.lines[0].key, "on": True}
+    await desk.store.run(
+        lambda db: db.execute(
+            f"CREATE TRIGGER fails BEFORE INSERT ON {step} BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+    )
+    with pytest.raises(sqlite3.Error):
+        await desk.run(room, ana.person, ask)
+    assert not ben.texts and not room.visible_lines("Ben")
+    assert not [x for x in await desk.store.lines(room.info.id) if x.visible_to is None]
+    assert await desk.ledger.entries(room.info.id) == []
+    await desk.store.run(lambda db: db.execute("DROP TRIGGER fails"))
+    await desk.run(room, ana.person, ask)
+    assert ben.texts == [CANARIES[1]], "it can be shared once the trouble is over"
+    (entry,) = await desk.ledger.entries(room.info.id)
+    assert entry.granted == room.lines[-1].at and entry.shown == room.lines[-1].seq
+    await desk.close()
+
+
+@pytest.mark.parametrize("step", ["lines", "releases"])
+async def test_s13_a_consent_that_cannot_be_taken_back_now_can_be_later(
+    tmp_path, step: str
+) -> None:
+    desk = desk_for(tmp_path, Steady(0.0))
+    await desk.engine.start()
+    room, (ana, _) = await room_of(desk, "Ana", "Ben")
+    await say(room, ana, CANARIES[1], private=True)
+    ask = {"what": "release", "key": room.lines[0].key, "on": True}
+    await desk.run(room, ana.person, ask)
+    await desk.store.run(
+        lambda db: db.execute(
+            f"CREATE TRIGGER fails BEFORE UPDATE ON {step} BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+    )
+    with pytest.raises(sqlite3.Error):
+        await desk.run(room, ana.person, {**ask, "on": False})
+    (entry,) = await desk.ledger.entries(room.info.id)
+    assert entry.revoked is None and [x.text for x in room.visible_lines("Ben")] == [CANARIES[1]]
+    await desk.store.run(lambda db: db.execute("DROP TRIGGER fails"))
+    await desk.run(room, ana.person, {**ask, "on": False})
+    (entry,) = await desk.ledger.entries(room.info.id)
+    assert entry.revoked and not room.visible_lines("Ben")
+    await desk.close()
+
+
+async def test_s13_erasing_the_public_line_takes_the_consent_back(tmp_path) -> None:
+    desk = desk_for(tmp_path, Steady(0.0))
+    await desk.engine.start()
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ana, CANARIES[1], private=True)
+    ask = {"what": "release", "key": room.lines[0].key, "on": True}
+    await desk.run(room, ana.person, ask)
+    keys = [x.key for x in room.visible_lines("Ben")]
+    *_, told = await desk.run(room, ana.person, {"what": "erase", "keys": keys})
+    assert told == {"kith": "releases", "keys": []}
+    await desk.run(room, ana.person, ask)
+    assert [x.text for x in room.visible_lines("Ben")] == [CANARIES[1]]
+    with pytest.raises(Refused, match="Only the person"):
+        await desk.run(room, ben.person, {"what": "erase", "keys": [ask["key"]]})
+    assert [e.revoked is None for e in await desk.ledger.entries(room.info.id)] == [False, True]
+    await desk.close()
+
+
+async def test_s12_what_kith_said_to_one_person_alone_is_theirs_to_erase(tmp_path) -> None:
+    desk = desk_for(tmp_path, Steady(1.0), decision_log=tmp_path / "decisions.jsonl")
+    await desk.engine.start()
+    room, (ana, ben) = await room_of(desk, "Ana", "Ben")
+    await say(room, ben, "I see.")
+    await say(room, ana, "he hits me", private=True)
+    (told,) = [x for x in room.lines if x.speaker == THERAPIST and x.visible_to]
+    (public,) = [x for x in room.lines if x.speaker == THERAPIST and not x.visible_to]
+    companion, events = companion_of(room), list(ben.events)
+    before = everything_seen(room, ben), markdown(room, companion, ben.person)
+    picture, generation = companion.public.relations, room.info.generation
+    for person, key in ((ben.person, told.key), (ana.person, public.key)):
+        with pytest.raises(Refused, match="Only the person"):
+            await desk.run(room, person, {"what": "erase", "keys": [key]})
+    await desk.run(room, ana.person, {"what": "erase", "keys": [told.key]})
+    assert [e.keys for e in ana.events if e.kind == "erased"] == [(told.key,)]
+    for text in (markdown, rescue_jsonl):
+        assert told.text not in text(room, companion, ana.person)
+        assert "he hits me" in text(room, companion, ana.person), "her own line stays"
+    assert not search(tmp_path, None, [told.text[:30], told.text[-30:]])[1]
+    assert ben.events == events
+    assert before == (everything_seen(room, ben), markdown(room, companion, ben.person))
+    assert companion.public.relations is picture and room.info.generation == generation
+    assert companion.carer.state.joint_off, "what follows for everybody's safety stays"
+    await say(room, ana, "And now?", private=True)
+    assert room.lines[-1].speaker == THERAPIST, "her own talk goes on"
     await desk.close()

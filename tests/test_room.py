@@ -12,11 +12,12 @@ from agent.labels import THERAPIST
 from agent.rescue import parse_sample
 from tests.rooms import Steady, Tab, companion_of, everything_seen, room_of, started
 from ui.desk import Desk
+from ui.echo import repeats
 from ui.export import markdown, rescue_jsonl
 from ui.inputs import LONGEST_LINE, Refused
 from ui.panel import panel_view
 from ui.playback import scripts
-from ui.room import MOST_PEOPLE, MOST_ROOMS, Room, repeats
+from ui.room import MOST_PEOPLE, MOST_ROOMS, Room
 
 
 async def test_five_messages_in_a_moment_are_stored_in_order_and_answered_once(tmp_path) -> None:

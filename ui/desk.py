@@ -214,8 +214,12 @@ class Desk:
 
     async def _erase(self, room: Room, person: str, data: dict[str, Any]) -> list[Answer]:
         keys = _texts(data.get("keys"))
+        shared = await self.ledger.shared(room, person)
         count = await room.erase(person, [*keys, *await self.ledger.shown_for(room, keys)])
-        return [_notice("Erased, also from Kith’s memory." if count else "It was gone already.")]
+        told = _notice("Erased, also from Kith’s memory." if count else "It was gone already.")
+        # the public line that shows a whisper can be erased like any other
+        now = await self.releases(room, person)
+        return [told] if now["keys"] == shared else [told, now]
 
     async def releases(self, room: Room, person: str) -> Answer:
         """Return which of a person's whispers are shared with everybody, by line key."""

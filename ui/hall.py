@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from agent.labels import SCENARIOS, Scenario
 from ui.inputs import Refused
-from ui.records import Mode
-from ui.room import MOST_ROOMS, Listener, Room, new_room_info
+from ui.records import Mode, new_room_info
+from ui.room import MOST_ROOMS, Listener, Room
 from ui.store import Store
 
 

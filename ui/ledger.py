@@ -72,20 +72,11 @@ class Ledger:
             Refused: when it is not a whisper of that person, or is shared already.
         """
         async with self._order:
-            return await self._grant(room, person, self._own(room, person, key))
-
-    async def _grant(self, room: Room, person: str, line: Line) -> Line:
-        if await self._active(room, line.seq) is not None:
-            raise Refused("That is shared already.")
-        shown = await room.say(person, line.text)
-        values = (room.info.id, person, line.seq, shown.seq, time.time())
-        await self.store.run(
-            lambda db: db.execute(
-                "INSERT INTO releases(room, person, whisper, shown, granted) VALUES (?,?,?,?,?)",
-                values,
-            )
-        )
-        return shown
+            line = self._own(room, person, key)
+            if await self._active(room, line.seq) is not None:
+                raise Refused("That is shared already.")
+            # asked again: it may have been erased meanwhile
+            return await room.share(person, self._own(room, person, key))
 
     async def revoke(self, room: Room, person: str, key: str) -> None:
         """Take a shared whisper out of the room and out of the agent's memory again.
@@ -97,21 +88,21 @@ class Ledger:
         entry = await self._active(room, line.seq)
         if entry is None:
             raise Refused("That is not shared.")
-        await self._end(room, line.seq)
         shown = room.line_by_seq(entry.shown)
         if shown is not None and not shown.erased:
+            # the consent ends in the same step
             await room.erase(person, [shown.key])
+        else:
+            await self._end(room, line.seq)
 
     async def shown_for(self, room: Room, keys: Sequence[str]) -> list[str]:
-        """End the consents for whispers that are erased; returns keys of their public lines."""
+        """Return the keys of the public lines that show whispers."""
         found = []
         for key in keys:
             line = room.line_by_key(key)
             entry = await self._active(room, line.seq) if line is not None else None
-            if entry is not None:
-                await self._end(room, entry.whisper)
-                shown = room.line_by_seq(entry.shown)
-                found += [shown.key] if shown is not None else []
+            shown = room.line_by_seq(entry.shown) if entry is not None else None
+            found += [shown.key] if shown is not None else []
         return found
 
     async def shared(self, room: Room, person: str) -> list[str]:

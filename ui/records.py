@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +40,12 @@ class RoomInfo:
     generation: int = 0
     script: str = ""
     position: int = 0
+
+
+def new_room_info(scenario: Scenario, mode: Mode, script: str = "") -> RoomInfo:
+    """Return a fresh room with an unguessable id."""
+    now = time.time()
+    return RoomInfo(secrets.token_urlsafe(12), scenario, mode, now, now, script=script)
 
 
 @dataclass(frozen=True)

@@ -12,57 +12,22 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol
+from typing import Final
 
 from agent.labels import GROUP_LABEL, STRATEGIES, THERAPIST, Scenario
 from agent.safety.care import JOINT
+from ui.echo import repeats
 from ui.inputs import ONE_STAYS_ON, Refused, clean_age, clean_line, clean_name, clean_role
-from ui.records import Line, Mode, Person, RoomInfo
+from ui.ports import Event, Listener, Port
+from ui.records import Line, Person, RoomInfo
 from ui.store import Store
+
+__all__ = ["MOST_PEOPLE", "MOST_ROOMS", "Event", "Listener", "Port", "Room"]
 
 MOST_PEOPLE: Final = 8
 MOST_ROOMS: Final = 50
 GRACE_SECONDS: Final = 20.0
 """How long somebody who lost the connection still counts as present."""
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something a port shows.
-
-    Attributes:
-        kind: ``line`` (a new line), ``erased`` (keys to take away), ``panel`` (the picture
-            changed), ``people`` (who is here changed), ``thinking`` or ``notice``.
-        line: the line, for ``line``.
-        keys: line keys, for ``erased``.
-        text: a sentence, for ``notice``.
-        on: for ``thinking``.
-    """
-
-    kind: Literal["line", "erased", "panel", "people", "thinking", "notice", "playback"]
-    line: Line | None = None
-    keys: tuple[str, ...] = ()
-    text: str = ""
-    on: bool = False
-
-
-class Port(Protocol):
-    """One browser tab of one person. ``push`` must return at once."""
-
-    person: str
-
-    def push(self, event: Event) -> None:
-        """Take an event; deliver it later, in order."""
-
-
-class Listener(Protocol):
-    """What the agent's side of a room offers (see ``ui.companion``)."""
-
-    def heard(self, line: Line) -> None:
-        """Notice a new line."""
-
-    async def forget(self, seqs: Sequence[int]) -> None:
-        """Rebuild everything without these lines."""
 
 
 @dataclass
@@ -167,6 +132,22 @@ class Room:
             visible_to=(who.name,) if private else None,
         )
 
+    async def share(self, person: str, whisper: Line) -> Line:
+        """Say a whisper again for everybody; the consent to it is stored in the same step.
+
+        Raises:
+            Refused: with a sentence for the person.
+            sqlite3.Error: when it cannot be stored; then there is neither line nor consent.
+        """
+        return await self._append(
+            speaker=self._speaker(person, "").name,
+            text=whisper.text,
+            key="",
+            addressees=(),
+            visible_to=None,
+            consent=(person, whisper.seq),
+        )
+
     def _speaker(self, person: str, speaker: str) -> Person:
         own = self.people.get(person)
         who = own
@@ -207,6 +188,7 @@ class Room:
         key: str,
         addressees: tuple[str, ...],
         visible_to: tuple[str, ...] | None,
+        consent: tuple[str, int] | None = None,
     ) -> Line:
         async with self._order:
             if key:
@@ -223,7 +205,7 @@ class Room:
                 given=bool(addressees),
                 visible_to=visible_to,
             )
-            await self.store.append(self.info.id, line)
+            await self.store.append(self.info.id, line, consent)
             self.lines.append(line)
             self.info = replace(self.info, touched=line.at)
             self.push(Event("line", line=line))
@@ -340,9 +322,14 @@ class Room:
     # forgetting
 
     async def erase(self, person: str, keys: Sequence[str], answers: bool = False) -> int:
-        """Erase own lines, with ``answers`` all that was told in private; returns how many lines.
+        """Erase own lines and what one was told in private; returns how many lines.
 
         Replies that repeat the words go too, where those were heard: else it tells of a whisper.
+
+        Args:
+            person: who erases.
+            keys: of the lines.
+            answers: whether everything that was told them in private goes as well.
 
         Raises:
             Refused: when a line is somebody else's.
@@ -350,8 +337,9 @@ class Room:
         mine = {self.people[person].name}
         if self.one_browser:
             mine = {p.name for p in self.people.values()}
+        told = (self.people[person].name,)
         lines = [x for key in keys if (x := self.line_by_key(key)) and not x.erased]
-        if any(x.speaker not in mine for x in lines):
+        if any(x.speaker not in mine and not _told_alone(x, told) for x in lines):
             raise Refused("Only the person who said something can take it back.")
         echoes = [
             x
@@ -359,14 +347,15 @@ class Room:
             if x.speaker == THERAPIST
             and not x.erased
             and (
-                (answers and x.visible_to == (self.people[person].name,))
+                (answers and _told_alone(x, told))
                 or any(
                     said.visible_to in (None, x.visible_to) and repeats(x.text, said.text)
                     for said in lines
+                    if said.speaker in mine
                 )
             )
         ]
-        gone = [*lines, *echoes]
+        gone = list({x.seq: x for x in (*lines, *echoes)}.values())
         async with self._order:
             await self.store.erase(self.info.id, [x.seq for x in gone])
             for x in gone:
@@ -379,22 +368,6 @@ class Room:
         return len(lines)
 
 
-def repeats(reply: str, said: str, words: int = 4) -> bool:
-    """Whether a reply holds ``words`` consecutive words of what was said (all, if it is short)."""
-    spoken, answered = _words(said), _words(reply)
-    length = min(words, len(spoken))
-    if length < 2:
-        return False
-    runs = {tuple(spoken[i : i + length]) for i in range(len(spoken) - length + 1)}
-    return any(tuple(answered[i : i + length]) in runs for i in range(len(answered) - length + 1))
-
-
-def _words(text: str) -> list[str]:
-    cleaned = "".join(c if c.isalnum() or c == "'" else " " for c in text.casefold())
-    return cleaned.split()
-
-
-def new_room_info(scenario: Scenario, mode: Mode, script: str = "") -> RoomInfo:
-    """Return a fresh room with an unguessable id."""
-    now = time.time()
-    return RoomInfo(secrets.token_urlsafe(12), scenario, mode, now, now, script=script)
+def _told_alone(line: Line, told: tuple[str]) -> bool:
+    """Whether the agent said a line to this one person and nobody else."""
+    return line.speaker == THERAPIST and line.visible_to == told

@@ -16,46 +16,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ui.records import Correction, DecisionRow, Line, Person, RoomInfo
+from ui.schema import SCHEMA
 
 T = TypeVar("T")
 BUSY_MS: Final = 10_000
-
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS rooms(
-  id TEXT PRIMARY KEY, scenario TEXT NOT NULL, mode TEXT NOT NULL, created REAL NOT NULL,
-  touched REAL NOT NULL, talk REAL, strategies_off TEXT NOT NULL DEFAULT '[]',
-  paused INTEGER NOT NULL DEFAULT 0, generation INTEGER NOT NULL DEFAULT 0,
-  script TEXT NOT NULL DEFAULT '', position INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE IF NOT EXISTS people(
-  room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE, id TEXT NOT NULL,
-  name TEXT NOT NULL, role TEXT NOT NULL, age TEXT NOT NULL, colour INTEGER NOT NULL,
-  consented REAL, gone REAL, PRIMARY KEY(room, id), UNIQUE(room, name));
-CREATE TABLE IF NOT EXISTS lines(
-  room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE, seq INTEGER NOT NULL,
-  key TEXT NOT NULL, speaker TEXT NOT NULL, text TEXT NOT NULL, addressees TEXT NOT NULL,
-  given INTEGER NOT NULL, visible_to TEXT, at REAL NOT NULL, erased REAL,
-  PRIMARY KEY(room, seq), UNIQUE(room, key));
-CREATE TABLE IF NOT EXISTS decisions(
-  id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
-  viewer TEXT, seq INTEGER NOT NULL, reply INTEGER, record TEXT NOT NULL, at REAL NOT NULL);
-CREATE INDEX IF NOT EXISTS decisions_by_room ON decisions(room, id);
-CREATE TABLE IF NOT EXISTS votes(
-  decision INTEGER NOT NULL REFERENCES decisions(id) ON DELETE CASCADE, person TEXT NOT NULL,
-  vote INTEGER NOT NULL, at REAL NOT NULL, PRIMARY KEY(decision, person));
-CREATE TABLE IF NOT EXISTS corrections(
-  id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
-  kind TEXT NOT NULL, person TEXT NOT NULL, other TEXT NOT NULL, evidence TEXT NOT NULL,
-  at REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS care(
-  room TEXT PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE, state TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS releases(
-  id INTEGER PRIMARY KEY, room TEXT NOT NULL REFERENCES rooms(id) ON DELETE CASCADE,
-  person TEXT NOT NULL, whisper INTEGER NOT NULL, shown INTEGER NOT NULL, granted REAL NOT NULL,
-  revoked REAL);
-CREATE TRIGGER IF NOT EXISTS lines_append_only BEFORE UPDATE ON lines
-  WHEN NEW.text <> '' OR NEW.erased IS NULL OR NEW.seq <> OLD.seq OR NEW.speaker <> OLD.speaker
-  BEGIN SELECT RAISE(ABORT, 'the transcript only grows; a line can be erased, never changed'); END;
-"""
 
 
 class Store:
@@ -92,7 +56,7 @@ class Store:
         db.execute("PRAGMA foreign_keys=ON")
         # an erased line must not linger in free pages
         db.execute("PRAGMA secure_delete=ON")
-        db.executescript(_SCHEMA)
+        db.executescript(SCHEMA)
         return db
 
     async def close(self) -> None:
@@ -199,13 +163,29 @@ class Store:
 
     # the transcript
 
-    async def append(self, room: str, line: Line) -> None:
+    async def append(self, room: str, line: Line, consent: tuple[str, int] | None = None) -> None:
         """Add a line.
+
+        Args:
+            room: the room's id.
+            line: the line.
+            consent: for a line that shows a whisper, whose it is (person id) and the whisper's
+                place: the consent is stored with the line, or neither is.
 
         Raises:
             sqlite3.IntegrityError: when its place or key is taken.
         """
-        await self.run(lambda db: _insert(db, room, line))
+
+        def work(db: sqlite3.Connection) -> None:
+            if consent is not None:
+                db.execute(
+                    "INSERT INTO releases(room, person, whisper, shown, granted) "
+                    "VALUES (?,?,?,?,?)",
+                    (room, *consent, line.seq, line.at),
+                )
+            _insert(db, room, line)
+
+        await self.run(work)
 
     async def lines(self, room: str) -> list[Line]:
         """Return the transcript, erased lines included (without their text)."""
@@ -230,13 +210,21 @@ class Store:
         return await self.run(work)
 
     async def erase(self, room: str, seqs: Sequence[int]) -> None:
-        """Take the words of lines away for good, also from the log beside the file."""
+        """Take the words of lines away for good, also from the log beside the file.
+
+        A consent to show a whisper ends with either of its lines.
+        """
+        rows = [(time.time(), room, seq) for seq in seqs]
 
         def work(db: sqlite3.Connection) -> None:
             db.executemany(
-                "UPDATE lines SET text='', addressees='[]', erased=? WHERE room=? AND seq=?",
-                [(time.time(), room, seq) for seq in seqs],
+                "UPDATE lines SET text='', addressees='[]', erased=? WHERE room=? AND seq=?", rows
             )
+            for place in ("shown", "whisper"):
+                db.executemany(
+                    f"UPDATE releases SET revoked=? WHERE room=? AND {place}=? AND revoked IS NULL",
+                    rows,
+                )
 
         await self.run(work)
         await self.shrink()

@@ -135,14 +135,20 @@
         button("What else?", () => toggleMore(line.key, "what_else"), { class: "what-else", "aria-expanded": "false" }),
         button("👍", vote(1), { class: "vote", "data-vote": "1", "aria-label": "This helped", "aria-pressed": String(kith.votes[line.key] === 1) }),
         button("👎", vote(-1), { class: "vote", "data-vote": "-1", "aria-label": "This did not help", "aria-pressed": String(kith.votes[line.key] === -1) }))
+      // what Kith said to one person alone is theirs to erase
+      if (line.private) eraser(line, box)
     } else if (line.mine) {
-      const ask = button("Erase", () => box.classList.add("asking"), { class: "erase" })
-      box.append(ask, el("span", { class: "sure" }, "For good, for everyone? ",
-        button("Erase", () => send("erase", { keys: [line.key] }), { class: "yes" }),
-        button("Keep", () => box.classList.remove("asking"))))
+      eraser(line, box)
       if (line.private) share(line, box)
     }
     return box
+  }
+
+  function eraser(line, box) {
+    box.append(button("Erase", () => box.classList.add("asking"), { class: "erase" }),
+      el("span", { class: "sure" }, line.private ? "For good? " : "For good, for everyone? ",
+        button("Erase", () => send("erase", { keys: [line.key] }), { class: "yes" }),
+        button("Keep", () => box.classList.remove("asking"))))
   }
 
   // a whisper is shown to the others only when its writer says so, line by line
