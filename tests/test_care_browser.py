@@ -60,6 +60,41 @@ async def test_s13_a_whisper_is_shared_and_taken_back(guests: Guests) -> None:
     assert SECRET not in await ben.content()
 
 
+async def test_s12_what_kith_said_to_one_person_alone_can_be_erased(guests: Guests) -> None:
+    ana = await guests.host("Ana")
+    ben = await guests.guest(ana, "Ben")
+    await pick(ana, "to", "Only to Kith")
+    await say(ana, SECRET)
+    told = ana.locator("[data-private][data-side=agent]")
+    await told.locator(".erase").first.click(timeout=30_000)
+    assert "for everyone" not in await told.locator(".sure").first.inner_text()
+    await told.locator(".yes").first.click()
+    await told.first.wait_for(state="detached")
+    await ana.reload()
+    await ana.wait_for_selector("[data-private][data-side=own] .erase", state="attached")
+    assert await told.count() == 0
+    assert await ben.locator("[data-kith]").count() == 0
+
+
+async def test_s23_a_young_person_who_joins_is_told_to_those_who_are_there(guests: Guests) -> None:
+    ana = await guests.host("Ana", scenario="family")
+    page = await ana.context.new_page()
+    await page.goto(guests.server.url + "/people")
+    await page.fill('[name="name"]', "Mia")
+    await page.select_option('[name="age"]', "teen")
+    await page.click('button:has-text("Make a link")')
+    link = await page.locator("li", has_text="Mia").locator("input.link").input_value()
+    await page.close()
+    assert not await ana.locator("text=young person has joined").count()
+    mia = await (await guests.context()).page()
+    await mia.goto(link)
+    await guests.agree(mia)
+    await ana.wait_for_selector("text=A young person has joined and can read what was said here.")
+    assert not await mia.locator("text=young person has joined").count()
+    await ana.click("#kith-notice .close")
+    assert not await ana.locator("#kith-notice").is_visible()
+
+
 async def test_s27_a_country_is_chosen_once_and_kept(guests: Guests) -> None:
     ana = await guests.host("Ana", locale="en-US")
     await ana.goto(guests.server.url + "/help")

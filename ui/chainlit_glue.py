@@ -261,7 +261,7 @@ class BrowserPort:
             elif event.kind == "thinking":
                 await self.tell({"kith": "thinking", "on": event.on})
             else:
-                await self.tell({"kith": "notice", "text": event.text})
+                await self.tell({"kith": "notice", "text": event.text, "stays": event.on})
 
     def _pending(self, kind: str) -> bool:
         waiting: Iterable[Event] = list(self._events._queue)  # type: ignore[attr-defined]

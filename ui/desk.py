@@ -14,7 +14,7 @@ from agent.settings import Settings
 from ui.companion import SETTLE_SECONDS, Companion
 from ui.engine import Engine, Maker
 from ui.hall import Hall
-from ui.inputs import Refused
+from ui.inputs import LEFT, Refused
 from ui.launch import auth_secret, make_private
 from ui.ledger import Ledger
 from ui.links import Links, Member
@@ -160,6 +160,8 @@ class Desk:
         command = self._COMMANDS.get(str(data.get("what", "")))
         if command is None:
             raise Refused("This page is older than the room. Please reload it.")
+        if room.people[person].gone:
+            raise Refused(LEFT)
         if room.people[person].consented is None:
             raise Refused("Please read and confirm how the room works first.")
         return await command(self, room, person, data)

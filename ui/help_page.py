@@ -31,6 +31,8 @@ NAMES: Final = {
     "NO": "Norway", "NZ": "New Zealand", "PL": "Poland", "PT": "Portugal", "SE": "Sweden",
     "SG": "Singapore", "TW": "Taiwan", "US": "United States", "ZA": "South Africa",
 }  # fmt: skip
+ELSEWHERE: Final = "ZZ"
+"""Kept for a person who chose "somewhere else": a code of no country, so that none is guessed."""
 _NUMBER: Final = re.compile(r"[0-9][0-9 ()+-]*")
 
 
@@ -38,7 +40,8 @@ def help_page(asked: str | None, setting: str | None, locale: str | None) -> str
     """Return the page.
 
     Args:
-        asked: the country somebody chose, "" for "somewhere else", None when nobody chose.
+        asked: the country somebody chose, "" or ``ELSEWHERE`` for "somewhere else", None when
+            nobody chose.
         setting: the country of this installation, or None.
         locale: the browser's languages (``Accept-Language``), or None.
     """
@@ -50,10 +53,12 @@ def help_page(asked: str | None, setting: str | None, locale: str | None) -> str
 <p class="lead">You do not have to sort this out here, or alone. Kith cannot call anybody for
 you.</p>
 <form method="get" action="/help" class="row"><label>Where you are
-<select name="country">{_choices(country)}</select></label>
+<select name="country">{_choices(country, asked is not None)}</select></label>
 <button class="button quiet">Show</button></form>{parts}
 <p>If it is not safe to be seen on this page, use <strong>Leave quickly</strong> or press Escape
-three times.</p><p><a href="/">Back</a></p>"""
+three times. That also signs this browser out: only your own link leads back into a room. It stands
+under “People and links” there; keep it, before you need it, where nobody else looks.</p>
+<p><a href="/">Back</a></p>"""
     return page("Kith: urgent help", body)
 
 
@@ -70,9 +75,10 @@ def country_of(locale: str | None) -> str | None:
     return None if country == "US" else country
 
 
-def _choices(country: str | None) -> str:
+def _choices(country: str | None, chosen: bool) -> str:
     known = sorted(countries(), key=lambda c: NAMES.get(c, c))
-    options = [f'<option value="">{"Somewhere else" if country else "Choose a country"}</option>']
+    none = "Somewhere else" if country or chosen else "Choose a country"
+    options = [f'<option value="">{none}</option>']
     options += [
         f'<option value="{c}"{" selected" if c == country else ""}>{_(NAMES.get(c, c))}</option>'
         for c in known

@@ -16,11 +16,18 @@ ONE_STAYS_ON: Final = (
     "At least one way of supporting that asks nothing of two people at once has to stay on. "
     "To keep Kith quiet, pause it."
 )
+LEFT: Final = (
+    "You are not in this room any more. Your own link leads back in. If you did not keep it, "
+    "somebody who is in the room can invite you again under “People and links”, with a slightly "
+    "different name."
+)
+YOUNG_CAME: Final = "A young person has joined and can read what was said here."
 ROLES: Final = {
     "couple": ("partner",),
     "family": ("parent", "son or daughter", "sibling", "grandparent", "other"),
 }
 AGES: Final = ("adult", "teen", "child")
+YOUNG: Final = frozenset({"teen", "child"})
 AGENT_NAME: Final = "Kith"
 """What the room calls the supporting side; transcripts call it ``labels.THERAPIST``."""
 

@@ -28,6 +28,10 @@ class Links:
     Args:
         secret: signs both.
         hours: life of a join link.
+
+    Attributes:
+        hours: the same.
+        own_hours: life of the link that leads somebody back.
     """
 
     def __init__(self, secret: str, hours: int) -> None:
@@ -35,13 +39,17 @@ class Links:
         self._own = URLSafeTimedSerializer(secret, salt="kith-own-link")
         self._cookie = URLSafeTimedSerializer(secret, salt="kith-member-cookie")
         self.hours = hours
+        self.own_hours = max(hours, COOKIE_DAYS * 24)
 
     def invite(self, member: Member) -> str:
         """Return the token of a link that lets one person in for the first time."""
         return self._link.dumps(list(member))
 
     def own(self, member: Member) -> str:
-        """Return the token of a link that only this person is shown: it also lets them back in."""
+        """Return the token of a link that only this person is shown: it also lets them back in.
+
+        It lasts as long as a cookie, or as a join link where that is longer.
+        """
         return self._own.dumps(list(member))
 
     def is_own(self, token: str) -> bool:
@@ -54,13 +62,13 @@ class Links:
         Raises:
             LinkRefused: when it is expired, changed or not ours.
         """
-        signer = self._own if self.is_own(token) else self._link
+        own = self.is_own(token)
+        signer, hours = (self._own, self.own_hours) if own else (self._link, self.hours)
         try:
-            return _member(signer.loads(token, max_age=self.hours * 3600))
+            return _member(signer.loads(token, max_age=hours * 3600))
         except SignatureExpired:
-            raise LinkRefused(
-                "This link has expired. Ask the person who sent it for a new one."
-            ) from None
+            ask = "Somebody in the room" if own else "The person who sent it"
+            raise LinkRefused(f"This link has expired. {ask} can invite you again.") from None
         except BadSignature:
             raise LinkRefused(
                 "This link is not complete. Copy the whole link, or scan the code again."

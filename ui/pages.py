@@ -120,8 +120,12 @@ def consent(name: str, action: str, *, together: bool, error: str = "") -> str:
         if together
         else """<li><strong>Who sees what.</strong> Everybody in the room sees what you write. With
 “Only to Kith” you whisper: the others see neither the words nor that you whispered. Kith does not
-pass a whisper on.</li>"""
+pass a whisper on.</li>
+<li><strong>Before you and after you.</strong> You will see everything that was said openly before
+you came in, and whoever comes in after you sees what you say. When a person under 18 comes in,
+those who are there are told.</li>"""
     )
+    link = "the link of this room" if together else "your own link"
     agree = (
         "We agree: we talk here under these terms."
         if together
@@ -140,6 +144,9 @@ copy along. Where a language model service is switched on, it receives what you 
 for help. In an emergency use your local emergency number: <a href="/help">urgent help</a>.</li>
 <li><strong>Your choice.</strong> You can stop, pause Kith, or leave at any time. “Leave quickly”,
 or pressing Escape three times, takes you to another page at once.</li>
+<li><strong>Coming back.</strong> Leaving, quickly or not, signs this browser out. Only {link} leads
+back in: it stands in the room under “People and links”. Keep it before you need it, where nobody
+else looks.</li>
 </ul>{_error(error)}
 <form method="post" action="{_(action)}"><label class="check"><input type="checkbox" name="agree"
 value="yes" required> {agree}</label>
@@ -147,7 +154,9 @@ value="yes" required> {agree}</label>
     return page("Kith: before you start", body)
 
 
-def people(room: Room, me: str, links: dict[str, str], *, local: bool, error: str = "") -> str:
+def people(
+    room: Room, me: str, links: dict[str, str], *, local: bool, days: int, error: str = ""
+) -> str:
     """Return who is in the room, with a link for each who is to come and one for who looks.
 
     Args:
@@ -155,9 +164,10 @@ def people(room: Room, me: str, links: dict[str, str], *, local: bool, error: st
         me: id of who looks.
         links: person id to join link.
         local: whether the links only work on this computer.
+        days: how long the link that leads back works.
         error: a sentence about the form, or "".
     """
-    rows = "".join(_person(p, me, links.get(p.id, ""), room) for p in room.people.values())
+    rows = "".join(_person(p, me, links.get(p.id, ""), room, days) for p in room.people.values())
     note = (
         '<p class="note">This address only works on this computer. To let other devices in, start '
         "the room with <code>--host 0.0.0.0</code> and open it by this computer’s own address.</p>"
@@ -171,7 +181,7 @@ def people(room: Room, me: str, links: dict[str, str], *, local: bool, error: st
     return page("Kith: people", body)
 
 
-def _person(person: Person, me: str, link: str, room: Room) -> str:
+def _person(person: Person, me: str, link: str, room: Room, days: int) -> str:
     state = "you" if person.id == me and not room.one_browser else ""
     if person.gone:
         state = "left"
@@ -180,19 +190,31 @@ def _person(person: Person, me: str, link: str, room: Room) -> str:
     detail = ", ".join(x for x in (person.role, person.age, state) if x)
     invite = ""
     if link:
-        use = (
-            "It lets you come back, or use another device. Keep it to yourself: whoever opens it "
-            "is you to the room and reads your whispers."
-            if person.id == me
-            else f"Only {_(person.name)} should use it, once. Send it, or let them scan it."
-        )
-        invite = f"""<details{"" if person.consented else " open"}><summary>Link for
-{_(person.name)}</summary><p>{use}</p>
-<input class="link" readonly value="{_(link)}" aria-label="Link for {_(person.name)}">
-<div class="qr" role="img" aria-label="Code with the link for {_(person.name)}">{qr_svg(link)}</div>
-</details>"""
+        title, use = _use(person, me, room, days)
+        invite = f"""<details{"" if person.consented else " open"}><summary>{title}</summary>
+<p>{use}</p><input class="link" readonly value="{_(link)}" aria-label="{title}">
+<div class="qr" role="img" aria-label="Code: {title}">{qr_svg(link)}</div></details>"""
     return f"""<li><span class="dot c{person.colour}" aria-hidden="true"></span>
 <strong dir="auto">{_(person.name)}</strong> <span class="hint">{_(detail)}</span>{invite}</li>"""
+
+
+def _use(person: Person, me: str, room: Room, days: int) -> tuple[str, str]:
+    """Return what a link is called and how to use it, as safe HTML."""
+    name = _(person.name)
+    if room.one_browser:
+        use = (
+            f"It leads all of you back to this room, for {days} days. Whoever opens it reads "
+            "everything here: keep it where only you look."
+        )
+        return "Link back to this room", use
+    if person.id == me:
+        use = (
+            f"It is the only way back after you leave, and lets you use another device, for {days} "
+            "days. Keep it to yourself, where nobody else looks: whoever opens it is you to the "
+            "room and reads your whispers."
+        )
+        return f"Your own link, {name}", use
+    return f"Link for {name}", f"Only {name} should use it, once. Send it, or let them scan it."
 
 
 def _invite_form(room: Room) -> str:
@@ -218,11 +240,19 @@ def leave(room: Room, error: str = "") -> str:
 <p>It holds what you may see, whispers of your own included.</p>
 <a class="button quiet" href="/export/md" download>To read (Markdown)</a>
 <a class="button quiet" href="/export/jsonl" download>For research (RESCUE rows)</a></section>
-<section class="card"><h2>Leave the room</h2>
+<section class="card"><h2>Leave the room</h2>{_way_back(room)}
 <form method="post" action="/leave"><input type="hidden" name="how" value="leave">
 <button class="button">Leave, and keep what was said</button></form>{everything}</section>
 <p><a href="/">Back to the room</a></p>"""
     return page("Kith: leaving", body)
+
+
+def _way_back(room: Room) -> str:
+    if room.info.mode == "demo":
+        return ""
+    link = "the link of this room" if room.one_browser else "your own link"
+    return f"""<p>Only {link} leads back in, and it is not shown after you left. It stands under
+<a href="/people">People and links</a>: keep it first, if you may want to come back.</p>"""
 
 
 def demos(scripts: Iterable[Script], error: str = "") -> str:

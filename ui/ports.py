@@ -19,7 +19,7 @@ class Event:
         line: the line, for ``line``.
         keys: line keys, for ``erased``.
         text: a sentence, for ``notice``.
-        on: for ``thinking``.
+        on: for ``thinking``; for ``notice``, whether it stays until it is closed.
     """
 
     kind: Literal["line", "erased", "panel", "people", "thinking", "notice", "playback"]

@@ -17,7 +17,17 @@ from typing import Final
 from agent.labels import GROUP_LABEL, STRATEGIES, THERAPIST, Scenario
 from agent.safety.care import JOINT
 from ui.echo import repeats
-from ui.inputs import ONE_STAYS_ON, Refused, clean_age, clean_line, clean_name, clean_role
+from ui.inputs import (
+    LEFT,
+    ONE_STAYS_ON,
+    YOUNG,
+    YOUNG_CAME,
+    Refused,
+    clean_age,
+    clean_line,
+    clean_name,
+    clean_role,
+)
 from ui.ports import Event, Listener, Port
 from ui.records import Line, Person, RoomInfo
 from ui.store import Store
@@ -154,7 +164,7 @@ class Room:
         if self.one_browser and speaker:
             who = self.named(speaker)
         if own is None or who is None or who.gone:
-            raise Refused("You are not in this room any more. Ask for a new link to come back.")
+            raise Refused(LEFT)
         if who.consented is None:
             raise Refused("Please read and confirm how the room works first.")
         return who
@@ -218,6 +228,9 @@ class Room:
     def push(self, event: Event, viewer: str | None = None) -> None:
         """Hand an event to every port that may have it; with ``viewer``, to that person's only."""
         for port in list(self.ports):
+            # a tab that somebody who left forgot on another device
+            if self.people[port.person].gone:
+                continue
             looker = self.viewer_of(port.person)
             if viewer is not None and looker != viewer:
                 continue
@@ -270,7 +283,13 @@ class Room:
     async def consent(self, person: str) -> None:
         """Record that a person read how the room works and wants to take part."""
         known = self.people[person]
+        comes_in = known.consented is None or known.gone is not None
         await self._put(replace(known, consented=known.consented or time.time(), gone=None))
+        if comes_in and known.age in YOUNG and not self.one_browser:
+            # a newcomer sees the transcript: the others must know who reads what they said
+            others = {p.id for p in self.present()} - {person}
+            for port in [p for p in self.ports if p.person in others]:
+                port.push(Event("notice", text=YOUNG_CAME, on=True))
 
     async def goodbye(self, person: str) -> None:
         """Record that a person left."""

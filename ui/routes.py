@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from agent.safety.resources import countries
 from ui import export, pages
 from ui.desk import Desk
-from ui.help_page import country_of, help_page, language_of
+from ui.help_page import ELSEWHERE, country_of, help_page, language_of
 from ui.inputs import Refused
 from ui.links import COOKIE, COOKIE_DAYS, LinkRefused, Member
 from ui.playback import scripts
@@ -73,19 +73,36 @@ def make_router(
         sign_in(request, response, member, room.people[person].name)
         return response
 
-    async def placed(request: Request, country: str | None) -> None:
-        """Remember the country somebody chose, or the one their browser names, for help near."""
+    async def placed(request: Request, asked: str | None) -> str | None:
+        """Remember the country somebody chose, or the one their browser names, for help near.
+
+        Args:
+            request: with the browser's cookie and languages.
+            asked: the country, "" for "somewhere else", None when nobody chose.
+
+        Returns:
+            The country that is known now; None where none is, or nobody is in a room.
+        """
         found = await here(request)
-        if found is None:
-            return
+        if found is None or found[0].people[found[1]].consented is None:
+            return None
         room, person = found
-        locale = request.headers.get("accept-language")
-        known = country if country in countries() else country_of(locale)
+        carer, locale = desk.companion(room).carer, request.headers.get("accept-language")
+        await carer.load()
+        name = room.people[person].name
+        before = carer.state.of(name).country or desk.settings.country
+        country = chosen = asked if asked in countries() else None
+        if asked == "" and (before or country_of(locale)):
+            country = chosen = ELSEWHERE
         # people at one screen are in one place
         for who in room.present() if room.one_browser else [room.people[person]]:
-            await desk.companion(room).carer.place(
-                who.name, known, language_of(locale), chosen=known == country
+            await carer.place(
+                who.name,
+                country or country_of(locale),
+                language_of(locale),
+                chosen=chosen is not None,
             )
+        return carer.state.of(name).country
 
     def gone(request: Request, response: Response) -> Response:
         response.delete_cookie(COOKIE)
@@ -133,9 +150,12 @@ def make_router(
         if found is None or form.get("agree") != "yes":
             return RedirectResponse("/", 303)
         room, person = found
+        await agreed(room, person)
+        return enter(request, room, person, "/")
+
+    async def agreed(room: Room, person: str) -> None:
         for known in list(room.people) if room.one_browser else [person]:
             await room.consent(known)
-        return enter(request, room, person, "/")
 
     async def invited(request: Request, token: str) -> tuple[Room, str] | Response:
         try:
@@ -183,7 +203,7 @@ def make_router(
         room, person = found
         if form.get("agree") != "yes":
             return RedirectResponse(f"/join/{token}", 303)
-        await room.consent(person)
+        await agreed(room, person)
         return enter(request, room, person, "/")
 
     def people_page(request: Request, room: Room, person: str, error: str = "") -> Response:
@@ -195,9 +215,11 @@ def make_router(
                 for p in room.people.values()
                 if p.consented is None
             }
+        if room.info.mode != "demo":
             links[person] = f"{base}/join/{desk.links.own(Member(room.info.id, person))}"
         local = request.url.hostname in _LOCAL
-        page = pages.people(room, person, links, local=local, error=error)
+        days = desk.links.own_hours // 24
+        page = pages.people(room, person, links, local=local, days=days, error=error)
         return HTMLResponse(page, 422 if error else 200)
 
     @router.get("/people")
@@ -283,9 +305,9 @@ def make_router(
     @router.get("/help")
     async def urgent_help(request: Request, country: str | None = None) -> Response:
         locale = request.headers.get("accept-language")
-        if country:
-            await placed(request, country)
-        return HTMLResponse(help_page(country, desk.settings.country, locale))
+        known = await placed(request, country)
+        asked = known if country is None else country
+        return HTMLResponse(help_page(asked, desk.settings.country, locale))
 
     return router
 

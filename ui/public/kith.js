@@ -312,7 +312,7 @@
     panel(data) { kith.panel = data.view; showStatus() },
     thinking(data) { kith.thinking = data.on; showStatus() },
     playback(data) { showPlay(data.view) },
-    notice(data) { say(data.text) },
+    notice(data) { say(data.text, data.stays) },
     refused(data) {
       say(data.text, true)
       const step = data.key && stepOf(data.key)
