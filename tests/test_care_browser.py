@@ -42,6 +42,29 @@ async def test_s26_leaving_quickly(guests: Guests, way: str) -> None:
     assert SECRET not in await ana.content()
 
 
+async def test_s26_leaving_takes_a_tab_on_another_device_along(guests: Guests) -> None:
+    ana = await guests.host("Ana")
+    page = await ana.context.new_page()
+    await page.goto(guests.server.url + "/people")
+    own = await page.locator("input.link").first.input_value()
+    phone = await (await guests.context()).page()
+    await phone.goto(own)
+    await phone.wait_for_selector("#mode-picker-trigger-to")
+    await say(ana, SECRET)
+    await phone.wait_for_selector("[data-kith]")
+    await page.goto(guests.server.url + "/leave")
+    await page.click("text=Leave, and keep what was said")
+    for tab in (ana, phone):
+        await tab.wait_for_selector("text=A quiet third voice")
+        assert SECRET not in await tab.content()
+    await phone.goto(own)
+    await phone.wait_for_selector("text=Before you start, Ana")
+    assert SECRET not in await phone.content()
+    await guests.agree(phone)
+    await phone.wait_for_selector("[data-kith]")
+    assert SECRET in await phone.content()
+
+
 async def test_s13_a_whisper_is_shared_and_taken_back(guests: Guests) -> None:
     ana = await guests.host("Ana")
     ben = await guests.guest(ana, "Ben")

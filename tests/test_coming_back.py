@@ -124,6 +124,7 @@ async def test_a_tab_of_somebody_who_left_gets_and_does_nothing_more(tmp_path) -
     desk = await started(tmp_path)
     room, (ana, ben) = await room_of(desk, "Ana", "Ben")
     await room.goodbye(ben.person)
+    assert ben.events[-1].kind == "left"
     before = list(ben.events)
     await room.say(ana.person, SAID)
     await companion_of(room).idle()

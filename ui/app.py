@@ -147,6 +147,9 @@ async def command(data: Any) -> None:
     tab = port()
     if not isinstance(data, dict) or data.get("kith") != "do" or tab is None:
         return
+    if tab.room.people[tab.person].gone:
+        await tell({"kith": "go", "to": "/"})
+        return
     if data.get("what") == "open_panel":
         await tab.open_panel()
         return

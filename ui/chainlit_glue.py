@@ -258,6 +258,8 @@ class BrowserPort:
                 await self.tell(self._panel())
             elif event.kind == "playback":
                 await self.tell(self._playback())
+            elif event.kind == "left":
+                await self.tell({"kith": "go", "to": "/"})
             elif event.kind == "thinking":
                 await self.tell({"kith": "thinking", "on": event.on})
             else:

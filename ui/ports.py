@@ -15,14 +15,15 @@ class Event:
 
     Attributes:
         kind: ``line`` (a new line), ``erased`` (keys to take away), ``panel`` (the picture
-            changed), ``people`` (who is here changed), ``thinking`` or ``notice``.
+            changed), ``people`` (who is here changed), ``thinking``, ``notice`` or ``left`` (whose
+            tab it is has left the room).
         line: the line, for ``line``.
         keys: line keys, for ``erased``.
         text: a sentence, for ``notice``.
         on: for ``thinking``; for ``notice``, whether it stays until it is closed.
     """
 
-    kind: Literal["line", "erased", "panel", "people", "thinking", "notice", "playback"]
+    kind: Literal["line", "erased", "panel", "people", "thinking", "notice", "playback", "left"]
     line: Line | None = None
     keys: tuple[str, ...] = ()
     text: str = ""

@@ -294,6 +294,8 @@ class Room:
     async def goodbye(self, person: str) -> None:
         """Record that a person left."""
         await self._put(replace(self.people[person], gone=time.time()))
+        for port in [p for p in self.ports if p.person == person]:
+            port.push(Event("left"))
 
     async def _put(self, person: Person) -> None:
         await self.store.put_person(self.info.id, person)
