@@ -48,6 +48,7 @@ class Context:
         avoid: strategies that are never chosen, for somebody's safety. What is ranked behind the
             chosen one stays in the record, so that it does not tell that any are avoided.
         careful: replies may not take for granted that nobody is at fault.
+        sheltering: replies ask nothing and repeat nothing of what was said.
         withhold_state: hides the relational state from the policy (the no-state variant).
     """
 
@@ -58,4 +59,5 @@ class Context:
     strategies_off: frozenset[str] = frozenset()
     avoid: frozenset[str] = frozenset()
     careful: bool = False
+    sheltering: bool = False
     withhold_state: bool = False

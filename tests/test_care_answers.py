@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agent.safety import cues, resources
-from agent.safety.care import care
+from agent.safety.care import REMIND_SECONDS, care
 from agent.safety.care_state import CareState, Heard
+from agent.safety.care_words import word
 from agent.safety.types import Evidence, Flag
 from tests.test_care_rules import COUPLE, FAMILY, Talk
 
@@ -93,3 +94,108 @@ def test_the_note_for_everybody_comes_once() -> None:
         talk("Ana", "I'm going to hurt him tonight")
         plans = [talk("Ben", "Good morning.", False), talk("Ben", "Coffee?", False)]
         assert len([p for p in plans if p.notice]) == notices
+
+
+@pytest.mark.parametrize(("answer", "says"), [("no", "999"), ("yes", "glad there is somebody")])
+def test_what_follows_the_imminent_message_is_read(answer: str, says: str) -> None:
+    talk = Talk()
+    talk.told("Ana", "I want to die")
+    assert "with you right now?" in talk.told("Ana", "yes")
+    assert says in talk.told("Ana", answer)
+    assert "answering so plainly" not in " ".join(m.text for m in talk("Ana", "no").private)
+
+
+@pytest.mark.parametrize(
+    ("first", "danger", "safe"),
+    [
+        ("he hit me last night", "no", "glad you are safe"),
+        ("my uncle touches my son", "no", "safe right now"),
+    ],
+)
+def test_the_imminent_message_of_the_other_topics_asks_and_hears(
+    first: str, danger: str, safe: str
+) -> None:
+    talk = Talk()
+    talk.told("Ana", first)
+    assert "safe now?" in talk.told("Ana", danger)
+    assert "999" in talk.told("Ana", "no"), "still in danger"
+    assert safe in talk.told("Ana", "yes")
+
+
+@pytest.mark.parametrize(("answer", "says"), [("yes", "999"), ("no", "answering so plainly")])
+def test_after_two_unclear_answers_the_next_one_counts(answer: str, says: str) -> None:
+    talk = Talk()
+    talk.told("Ana", "I want to die")
+    talk.told("Ana", "Well, you know how it goes with Mondays")
+    assert not talk("Ana", "Anyway, how was the film").hold, "it is not pressed"
+    assert says in talk.told("Ana", answer)
+
+
+def test_a_question_does_not_wait_for_ever() -> None:
+    talk = Talk()
+    talk.told("Ana", "I want to die")
+    for text in ("Well, Mondays", "Anyway, how was the film", "The bus was late"):
+        talk("Ana", text)
+    assert talk.state.of("Ana").waiting is None
+
+
+SCREEN = replace(COUPLE, shared_screen=True)
+
+
+@pytest.mark.parametrize("between", [0, 1])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("yes, I have been for weeks and I do not know what to do any more", "999"),
+        ("Yes.", "999"),
+        ("tonight", "999"),
+        ("no", "answering so plainly"),
+    ],
+)
+def test_an_answer_at_one_screen_counts_within_two_lines(
+    between: int, text: str, says: str
+) -> None:
+    talk = Talk(SCREEN)
+    talk("Ana", "I want to die", False)
+    for _ in range(between):
+        assert talk("Ana", "Well, you know.", False).public is None
+    assert talk("Ben", "yes", False).public is None, "only who was asked answers"
+    plan = talk("Ana", text, False)
+    assert plan.public and says in plan.public and not plan.private
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No, I never said that you had to come to my mother with us",
+        "We could still go and see the film at the old cinema tonight with them",
+    ],
+)
+def test_talk_with_the_others_at_one_screen_is_no_answer(text: str) -> None:
+    talk = Talk(SCREEN)
+    talk("Ana", "I want to die", False)
+    assert talk("Ana", text, False).public is None
+    for _ in range(2):
+        talk("Ana", "Well.", False)
+    assert talk("Ana", "no", False).public is None, "too long ago"
+
+
+def test_s23_s10_who_whispered_to_be_young_is_reminded_alone() -> None:
+    room = replace(FAMILY, minors=frozenset())
+    talk = Talk(room)
+    talk("Mia", "Hello.", False)
+    talk("Mia", "I'm 15 and I hate school")
+    for private in (True, False):
+        talk.at += REMIND_SECONDS - 1
+        assert not talk("Mia", "The bus was late.", private).private
+        talk.at += 1
+        plan = talk("Mia", "And the train.", private)
+        assert [m.to for m in plan.private] == ["Mia"] and not plan.hold
+        assert plan.private[0].text == word("reminder_alone", name="Mia")
+        assert plan.notice is None and plan.public is None
+        assert not talk("Mia", "Go on.", private).private
+    talk.at += 2 * REMIND_SECONDS
+    quiet = talk("Ana", "I see.", False)
+    assert quiet.notice is None and not quiet.private, "nobody else learns of it"
+    talk.setting = replace(room, paused=True)
+    assert not talk("Mia", "Still there?").private

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from agent.conversation import Turn
 from agent.labels import GROUP_LABEL, THERAPIST
 from agent.safety.care import care
+from agent.safety.care_aloud import as_seen, to_invite
 from agent.safety.care_state import (
     CHECKS_KEPT,
     CarePlan,
@@ -21,9 +22,11 @@ from agent.safety.care_state import (
     Setting,
     evidence_of,
 )
+from agent.safety.care_words import word
 from agent.safety.llm_check import Combined
 from agent.safety.types import Kind
 from ui.engine import Engine
+from ui.inputs import YOUNG
 from ui.records import Line
 from ui.room import Event, Room
 from ui.traces import traced
@@ -34,7 +37,6 @@ Found: TypeAlias = tuple[Combined, frozenset[Kind]]
 SECOND_LOOKS: Final = 3
 LOOK_BACK: Final = 14
 """Earlier lines a line is read in the light of."""
-YOUNG: Final = frozenset({"teen", "child"})
 
 
 class Carer:
@@ -160,7 +162,37 @@ class Carer:
             shared_screen=self.room.one_browser,
             country=self.engine.settings.country,
             paused=self.room.info.paused,
+            here=self._here_now(),
         )
+
+    def _here_now(self) -> tuple[str, ...]:
+        """Return who takes part and looks at the room: nobody can answer who is away."""
+        room = self.room
+        return tuple(p.name for p in room.present() if room.one_browser or room.here(p.id))
+
+    def known(self, viewer: str | None, upto: int | None = None) -> CareState:
+        """Return what a decision may rest on.
+
+        Args:
+            viewer: whose private talk it is made in, None for the public conversation.
+            upto: the newest line it may know, None for the newest there is.
+        """
+        return as_seen(self.state, self.room.names() if viewer is None else (), upto)
+
+    async def invited(self, text: str, target: str) -> str:
+        """Return a public line, with an invitation of somebody who has long been silent (S22).
+
+        Nobody is invited twice, whatever becomes of the line.
+        """
+        async with self._order:
+            await self._ready()
+            name = to_invite(self.known(None), self._here_now(), target)
+            if name is None or self.room.info.mode == "demo":
+                return text
+            person = self.state.of(name).model_copy(update={"invited": True})
+            self.state = self.state.with_person(name, person)
+            await self._store()
+            return f"{text} {word('invite', name=name)}"
 
     async def _deliver(self, plan: CarePlan) -> None:
         for message in plan.private:

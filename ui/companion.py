@@ -170,7 +170,7 @@ class Companion:
 
     async def _decide(self, talk: Talk, request: Request) -> Decision | None:
         standing_in = self.engine.down(talk.place) and self.engine.stand_in is not None
-        viewer, care = talk.viewer, self.carer.state
+        viewer, care = talk.viewer, self.carer.known(talk.viewer)
         decision = await talk.look(await self.engine.policy_now(talk.place), request, care=care)
         if is_transient(decision):
             self.engine.failed(talk.place)
@@ -188,7 +188,10 @@ class Companion:
         held = self.room.info.paused and not asked
         if decision.reply is not None and not held:
             words = decision.reply
-            reply = await self.room.reply(words.text, words.target, viewer)
+            text = words.text
+            if viewer is None:
+                text = await self.carer.invited(text, words.target)
+            reply = await self.room.reply(text, words.target, viewer)
         elif decision.status not in ("ok", *TRANSIENT) and (asked or viewer is not None):
             self.room.push(Event("notice", text=_NO_ANSWER), viewer)
         await self._keep(decision, viewer, reply)
@@ -339,7 +342,7 @@ class Companion:
         Nothing of it reaches the room's own threads: the runs keep no checkpoint. What the room
         learned about somebody's safety later is left out: asked twice, the answer stays the same.
         """
-        state = self.carer.state
+        state = self.carer.known(row.viewer, row.seq)
         later = state.joint_since is not None and row.seq < state.joint_since
         care = CareState() if later and row.viewer is None else state
         end = row.reply or row.seq + 1

@@ -22,7 +22,7 @@ from agent.labels import Scenario
 from agent.llm import LLMClient
 from agent.policies import POLICY_NAMES, Policy, make_policy
 from agent.safety import Flag, Kind, check
-from agent.safety.care import strategies_off
+from agent.safety.care_aloud import avoided, crisis_open
 from agent.safety.care_state import CareState
 from agent.safety.doubt import doubtful
 from agent.safety.llm_check import Combined, LLMCheck, combine
@@ -216,8 +216,9 @@ class Engine:
             threshold=self.threshold(policy, info),
             patience=PATIENCE,
             strategies_off=frozenset(info.strategies_off),
-            avoid=strategies_off(known, info.scenario),
+            avoid=avoided(known, info.scenario),
             careful=known.joint_off,
+            sheltering=crisis_open(known),
             withhold_state=withhold_state,
         )
 

@@ -18,6 +18,7 @@ async def reply(state: GraphState, runtime: Runtime[Context]) -> dict[str, Any]:
     goal, strategies = chosen_target(state), state.get("strategies")
     if goal is None or strategies is None:
         raise LookupError("reply ran without a target and a strategy")
-    view = replace(view_of(state, runtime.context), careful=runtime.context.careful)
+    given = runtime.context
+    view = replace(view_of(state, given), careful=given.careful, sheltering=given.sheltering)
     label = strategies.items[0].label
     return {"reply": await runtime.context.policy.reply(view, looked(state), goal, label)}

@@ -42,6 +42,8 @@ class View:
             ``never`` only takes turns in. A policy may spare work by it, not change an answer.
         careful: for words only: they may neither ask for a joint step nor take for granted that
             nobody is at fault, because somebody may be in danger from another.
+        sheltering: for words only: they ask nothing and repeat nothing, because somebody's crisis
+            is met in private and not in front of the others.
     """
 
     scenario: Scenario
@@ -52,6 +54,7 @@ class View:
     viewer: str | None = None
     decide: Literal["auto", "always", "never"] = "always"
     careful: bool = False
+    sheltering: bool = False
 
     @property
     def group(self) -> str:

@@ -25,6 +25,8 @@ ANY: Final = "any"
 """Scenario and strategy of the frames that serve every scenario and strategy."""
 PRIVATE: Final = "private"
 """Strategy of the frames for a talk with one person alone."""
+SHELTERING: Final = "sheltering"
+"""Strategy of the frames for the room while somebody's crisis is met in private."""
 SLOT: Final = re.compile(r"\{(\w+)\}")
 
 _LONGEST_REPLY: Final = 800
@@ -42,7 +44,7 @@ class Frame:
     Attributes:
         id: unique, e.g. ``couple.join.03``.
         scenario: couple, family or ``any``.
-        strategy: the strategy it realises, ``any`` or ``private``.
+        strategy: the strategy it realises, ``any``, ``private`` or ``sheltering``.
         target: one person, a pair, or the group.
         patterns: the patterns it is written for; empty means any.
         needs: slots that must be filled.
@@ -187,6 +189,7 @@ def load_library() -> ReplyLibrary:
             frames += _frames(where, scenario, strategy, conditions)
     frames += _frames(("replies", "openings.yaml"), ANY, ANY, conditions)
     frames += _frames(("replies", "private.yaml"), ANY, PRIVATE, conditions)
+    frames += _frames(("replies", "sheltering.yaml"), ANY, SHELTERING, conditions)
     library = ReplyLibrary(frames)
     for frame_id in conditions:
         if frame_id not in library._by_id:

@@ -19,7 +19,7 @@ from agent.replies.choose import (
     may_quote,
 )
 from agent.replies.fill import MOST_REPLY_WORDS, Addressee, fill, other_person, slot_values
-from agent.replies.library import ANY, PRIVATE, Frame, TargetKind
+from agent.replies.library import ANY, PRIVATE, SHELTERING, Frame, TargetKind
 
 if TYPE_CHECKING:
     # the memory reads the library, so it is imported for its type only
@@ -141,6 +141,8 @@ def _places(view: View, strategy: str, careful: bool) -> list[tuple[str, str]]:
     """Return where to look for a frame, best place first."""
     if view.viewer is not None:
         return [(ANY, PRIVATE)]
+    if view.sheltering:
+        return [(ANY, SHELTERING)]
     general = (ANY, ANY)
     if careful and strategy in BLAMELESS:
         return [general]

@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent.labels import STRATEGIES, Scenario
 from agent.safety import cues
+from agent.safety.care_aloud import JOINT, counted, noted, strategies_off
+from agent.safety.care_keys import HELP, answers_at_the_screen, key_of, question_of
 from agent.safety.care_state import (
     CarePlan,
     CareState,
@@ -26,31 +27,18 @@ from agent.safety.care_words import has, places, word, words
 from agent.safety.resources import ResourceKind
 from agent.safety.types import Flag, Kind
 
-JOINT: Final = frozenset({"enact", "join", "repair", "detach", "goal_align", "reframe"})
-"""Strategies that ask both to take part, or take for granted that nobody is at fault."""
+__all__ = ["COOLDOWN", "JOINT", "REMIND_SECONDS", "care", "strategies_off"]
+
 COOLDOWN: Final = 10
 """Turns of a person after which places to get help are named again (S6)."""
 REMIND_SECONDS: Final = 3 * 3600.0
 _ENDS_JOINT: Final = frozenset({"violence", "coercive_control", "threat", "child_abuse"})
-_HELP: Final[dict[Topic, tuple[ResourceKind, ...]]] = {
-    "self_harm": ("suicide_crisis",),
-    "other": ("suicide_crisis",),
-    "violence": ("domestic_violence",),
-    "coercive_control": ("domestic_violence",),
-    "child_abuse": ("child",),
-    "target": ("domestic_violence",),
-    "actor": ("emergency",),
-    "medical": ("emergency",),
-}
 _BETWEEN: Final = frozenset({"violence", "coercive_control", "child_abuse", "actor", "target"})
 """Topics about harm between people."""
 _DANGER_IS_NO: Final = frozenset({"violence", "coercive_control", "child_abuse", "target"})
 """Topics whose question asks for safety, so that "no" means danger."""
-
-
-def strategies_off(state: CareState, scenario: Scenario) -> frozenset[str]:
-    """Return the strategies that no decision may use in a room."""
-    return JOINT & frozenset(STRATEGIES[scenario]) if state.joint_off else frozenset()
+_UNSURE: Final = 2
+"""Unclear answers that are left at that before a question counts as unanswered."""
 
 
 def care(
@@ -101,6 +89,8 @@ class _Turn:
             "language": self.language if self.flags else me.language,
         }
         self._put(self.heard.speaker, me.model_copy(update=changed))
+        self.state = counted(self.state, self.heard, self.setting.here)
+        self.state = noted(self.state, self.heard, self.flags, self.quiet)
         self._note()
         if cues.minor_hint(self.heard.text):
             known = "minors_alone" if self.heard.private else "minors"
@@ -195,48 +185,30 @@ class _Turn:
             self._general_on_screen(to)
             return
         person = self.state.of(to)
-        key = self._key(person, topic, denial, urgent)
+        young = self._minor(self.heard.speaker)
+        key = key_of(person, topic, self.flags, denial=denial, urgent=urgent, young=young)
         parts = [word(key, self._language(to), name=to)]
         offers_help = urgent or topic in ("medical", "actor")
         person = self._with_help(person, topic, parts, to, offers_help)
         if topic in ("violence", "coercive_control") and topic not in person.count:
             parts.append(word("exit", self._language(to)))
         person = self._with_audience(person, parts, to, topic)
-        asks = key.endswith((".ask", ".again", ".child")) and topic not in ("actor", "medical")
+        waiting = question_of(key, topic)
         person = person.model_copy(
             update={
-                "asked": {**person.asked, topic: person.turns} if asks else person.asked,
+                "asked": {**person.asked, waiting: person.turns} if waiting else person.asked,
                 "count": {**person.count, topic: person.count.get(topic, 0) + 1},
-                "waiting": topic if asks else None,
+                "waiting": waiting,
+                "unsure": 0,
             }
         )
         self._put(to, person)
         self._deliver(to, " ".join(parts))
 
-    def _key(self, person: PersonCare, topic: Topic, denial: bool, urgent: bool) -> str:
-        if topic == "other":
-            return "self_harm.other"
-        if denial and has(f"{topic}.again"):
-            return f"{topic}.again"
-        if urgent and has(f"{topic}.imminent"):
-            return f"{topic}.imminent"
-        if topic == "actor" and {f.kind for f in self.flags} == {"coercive_control"}:
-            return "actor.control"
-        if topic == "actor" and any(f.kind == "threat" for f in self.flags):
-            asks = any(f.evidence.rule.endswith("ask_to_hit") for f in self.flags)
-            if not asks and topic not in person.count:
-                return "actor.threat"
-        if topic not in person.count or not has(f"{topic}.more_1"):
-            young = self._minor(self.heard.speaker) and topic == "child_abuse"
-            return "child_abuse.child" if young else f"{topic}.ask"
-        number = person.count[topic]
-        options = [f"{topic}.more_{i}" for i in (1, 2, 3) if has(f"{topic}.more_{i}")]
-        return options[(number - 1) % len(options)]
-
     def _with_help(
         self, person: PersonCare, topic: Topic, parts: list[str], to: str, now: bool
     ) -> PersonCare:
-        kinds = _HELP[topic] + (("emergency",) if now and "emergency" not in _HELP[topic] else ())
+        kinds = HELP[topic] + (("emergency",) if now and "emergency" not in HELP[topic] else ())
         if self._minor(to) and topic != "medical" and "child" not in kinds:
             kinds = ("child", *kinds)
         due = [k for k in kinds if self._due(person, k)]
@@ -291,11 +263,16 @@ class _Turn:
         person, topic = self.me, self.me.waiting
         if topic is None:
             return False
-        if not self.heard.private and not self._at_the_screen(topic):
+        at_screen = self.setting.shared_screen and answers_at_the_screen(
+            person, topic, self.heard.text
+        )
+        if not self.heard.private and not at_screen:
             # they talk to the others: the question stays open and is not pressed
             return False
         if cues.asked(self.heard.text, self.heard.private) is not None:
             return False
+        if topic == "company":
+            return self._company()
         said = cues.answer(self.heard.text, topic in _DANGER_IS_NO)
         urgent = topic != "target" and cues.urgent(self.heard.text, topic == "self_harm")
         danger = said == ("no" if topic in _DANGER_IS_NO else "yes")
@@ -306,24 +283,43 @@ class _Turn:
             return True
         if said == "unclear":
             if person.count.get(topic, 0) > 1 or not has(f"{base}.again"):
-                self._put(self.heard.speaker, person.model_copy(update={"waiting": None}))
+                self._left_at_that()
                 self.plan = replace(self.plan, hold=False)
                 return False
             self._message(self.heard.speaker, base, denial=True)
             count = {**self.me.count, topic: person.count.get(topic, 0) + 1}
             self._put(self.heard.speaker, self.me.model_copy(update={"count": count}))
             return True
-        self._put(self.heard.speaker, person.model_copy(update={"waiting": None}))
+        closed = {"waiting": None} | ({"crisis": None} if topic == "self_harm" else {})
+        self._put(self.heard.speaker, person.model_copy(update=closed))
         key = f"{base}.no" if base == "self_harm" else f"{base}.safe"
         if has(key):
             self._deliver(self.heard.speaker, word(key, "en", name=self.heard.speaker))
         return True
 
-    def _at_the_screen(self, topic: Topic) -> bool:
-        """Whether a line on a shared screen answers: a yes, right after the question."""
-        next_line = self.me.turns == self.me.asked.get(topic, 0) + 1
-        said_yes = cues.answer(self.heard.text) == "yes"
-        return self.setting.shared_screen and topic == "self_harm" and next_line and said_yes
+    def _left_at_that(self) -> None:
+        """Ask nothing more after an unclear answer, and still take the next ones as answers."""
+        unsure = self.me.unsure + 1
+        update = {"unsure": unsure, "waiting": self.me.waiting if unsure < _UNSURE else None}
+        self._put(self.heard.speaker, self.me.model_copy(update=update))
+
+    def _company(self) -> bool:
+        """Take the answer to whether somebody is with them; True when something was said."""
+        name, said = self.heard.speaker, cues.answer(self.heard.text, True)
+        if said != "yes" and cues.urgent(self.heard.text, True):
+            self._message(name, "self_harm", urgent=True)
+        elif said == "unclear":
+            self._left_at_that()
+            return False
+        else:
+            person = self.me.model_copy(update={"waiting": None})
+            parts = [word("self_harm.company" if said == "yes" else "self_harm.alone", name=name)]
+            if said == "no":
+                person = self._with_help(person, "company", parts, name, True)
+            self._put(name, person)
+            self._deliver(name, " ".join(parts))
+        self.plan = replace(self.plan, hold=True)
+        return True
 
     # the room itself
 
@@ -356,6 +352,7 @@ class _Turn:
 
     def _everybody(self) -> None:
         """Give notes that are for all: general help, and the three-hourly reminder (S10, S23)."""
+        self._remind_alone()
         if self.heard.private:
             return
         if self.state.general_due:
@@ -368,6 +365,21 @@ class _Turn:
         if minors and self.heard.at - (self.state.reminded or 0.0) >= REMIND_SECONDS:
             self.state = self.state.model_copy(update={"reminded": self.heard.at})
             self.plan = replace(self.plan, notice=word("reminder"))
+
+    def _remind_alone(self) -> None:
+        """Remind somebody who said to the agent alone to be under eighteen: alone as well."""
+        name, me, at = self.heard.speaker, self.me, self.heard.at
+        if me.reminded is None:
+            self._put(name, me.model_copy(update={"reminded": at}))
+        elif (
+            name in self.state.minors_alone
+            and at - me.reminded >= REMIND_SECONDS
+            and not self.setting.paused
+            # else everybody is reminded
+            and not any(self._minor(p, False) for p in self.setting.people)
+        ):
+            self._put(name, me.model_copy(update={"reminded": at}))
+            self._deliver(name, word("reminder_alone", self._language(name), name=name))
 
     def _minor(self, name: str, alone: bool = True) -> bool:
         """Whether somebody is under eighteen; ``alone`` counts what was said to the agent alone."""

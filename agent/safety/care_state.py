@@ -24,8 +24,12 @@ Topic = Literal[
     "actor",
     "target",
     "other",
+    "company",
 ]
-"""What a message is about: the kinds of concern, seen from the person it goes to."""
+"""What a message is about: the kinds of concern, seen from the person it goes to.
+
+``company`` is a question alone: whether somebody is, or could be, with them.
+"""
 
 
 CHECKS_KEPT: Final = 400
@@ -67,6 +71,12 @@ class PersonCare(_Model):
         given: kind of help -> their turn at which places were last named.
         count: topic -> how many messages it has had.
         waiting: the topic whose question has no answer yet.
+        unsure: answers to it that were neither yes nor no and were left at that.
+        crisis: the place of the public line in which they last spoke of ending their life, and
+            their public turns up to it; None when there is none, or they answered "no" since.
+        silent: public turns by others, while they were there, since their last one.
+        invited: whether they were invited to speak, which happens once.
+        reminded: time of their own last reminder that this is an AI, seconds since the epoch.
         told_audience: whether they know who sees these messages.
         country: ISO code they chose or their browser named; None when not known.
         language: ISO code they last used, or their browser named; None when not known.
@@ -81,6 +91,11 @@ class PersonCare(_Model):
     given: dict[str, int] = Field(default_factory=dict)
     count: dict[Topic, int] = Field(default_factory=dict)
     waiting: Topic | None = None
+    unsure: int = 0
+    crisis: tuple[int, int] | None = None
+    silent: int = 0
+    invited: bool = False
+    reminded: float | None = None
     told_audience: bool = False
     country: str | None = None
     language: str | None = None
@@ -166,6 +181,7 @@ class Setting:
     Attributes:
         scenario: couple or family.
         people: names of those who take part.
+        here: those among them who are there just now.
         minors: names of those under eighteen, by their place in the room.
         shared_screen: everybody looks at one screen, so nothing is private.
         country: of the installation, where the operator set one.
@@ -178,6 +194,7 @@ class Setting:
     shared_screen: bool = False
     country: str | None = None
     paused: bool = False
+    here: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,12 @@ _JOINT: Final = re.compile(
     r"turn to (him|her|them|your partner)|tell (him|her|them|your partner)|your part in)\b",
     re.IGNORECASE,
 )
+_CRISIS: Final = re.compile(
+    r"[?？¿“”\"]|\b(suicid\w*|self-harm\w*|kill\w*|die|dying|dead|death|end(ing)? (it|your life)|"
+    r"(hurt|harm|cut)(ing)? (yourself|herself|himself|themsel\w+)|crisis|"
+    r"tell (me|us) (more|what|how)|say more)\b",
+    re.IGNORECASE,
+)
 _MACHINERY: Final = re.compile(
     r"[{}<>]|```|https?://|\bas an ai\b.*\bmodel\b|\bsystem prompt\b|^\W*(helper|therapist)\s*:",
     re.IGNORECASE,
@@ -73,6 +79,8 @@ def shown_faults(text: str, view: View) -> tuple[str, ...]:
         found.append("it says who is right or at fault")
     if view.careful and _JOINT.search(text):
         found.append("it asks for a joint step")
+    if view.sheltering and view.viewer is None and _CRISIS.search(text):
+        found.append("it asks something, quotes, or speaks of somebody's crisis")
     if _MACHINERY.search(text) or _label_shown(text, view):
         found.append("it holds something other than words to be said")
     return tuple(found)
