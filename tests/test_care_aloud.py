@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.labels import GROUP_LABEL, SCENARIOS, STRATEGIES, Scenario
+from agent.policies.base import View
+from agent.policies.llm import VARIANTS
 from agent.policies.llm.check import faults_of, shown_faults
+from agent.policies.llm.prompting import prepare_reply
 from agent.replies import ReplyWriter
 from agent.safety.care_aloud import OPEN_TURNS, SILENT_TURNS, SUPPORTIVE, avoided, crisis_open
 from agent.safety.care_state import CareState
@@ -149,6 +152,18 @@ def test_s4_a_models_public_words_may_not_speak_of_the_crisis() -> None:
         assert [f for f in faults_of(text, replace(view, sheltering=True), "Ana") if "crisis" in f]
     good = "Ana, nothing has to be settled now. We can go slowly."
     assert faults_of(good, replace(view, sheltering=True), "Ana") == ()
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_s4_a_model_is_told_not_to_ask_only_while_a_crisis_is_open(name: str) -> None:
+    view = view_of(("Ana", CRISIS), ("Ben", "What?"))
+
+    def prompt(view: View) -> str:
+        messages = prepare_reply(VARIANTS[name], view, "Ana", "join", room=8000)
+        return " ".join(text for _, text in messages)
+
+    assert "ask no question" in prompt(replace(view, sheltering=True))
+    assert "ask no question" not in prompt(view)
 
 
 def test_s4_an_unclear_answer_or_a_whisper_does_not_end_it_and_a_denial_keeps_it() -> None:

@@ -152,6 +152,8 @@ def prepare_reply(
         "lines": lines.text,
         "words": str(MOST_WORDS - 20),
     }
+    if view.sheltering:
+        given["strategy"] += f"\n\n{fragment('reply_sheltering')}"
     if variant.reply == "reply_agent":
         numbers = lines.numbers()
         given["picture"] = _near(variant, view, target, numbers)
