@@ -6,10 +6,10 @@ PORT ?= 8000
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup room test lint types pytest bench bench-llm test-llm train crossval clean
+.PHONY: help setup room test lint types pytest bench bench-llm test-llm train train-safety crossval clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 26
 
 setup: ## make .venv with everything in it (idempotent)
 	@scripts/setup.sh
@@ -45,6 +45,9 @@ test-llm: setup ## tests against real model servers on loopback (fetches 130 MB;
 
 train: setup ## fit the shipped heads again (needs the RESCUE data, KITH_RESCUE)
 	@$(PY) -m agent.train --split train --out agent/weights
+
+train-safety: setup ## train the shipped safety adapter again (KITH_RESCUE; 20 minutes)
+	@$(PY) -m agent.safety.train
 
 crossval: setup ## the cross-validation table (needs the RESCUE data, KITH_RESCUE)
 	@$(PY) -m eval.crossval

@@ -13,7 +13,14 @@ from agent.policies.llm import VARIANTS
 from agent.policies.llm.check import faults_of, shown_faults
 from agent.policies.llm.prompting import prepare_reply
 from agent.replies import ReplyWriter
-from agent.safety.care_aloud import OPEN_TURNS, SILENT_TURNS, SUPPORTIVE, avoided, crisis_open
+from agent.safety.care_aloud import (
+    OPEN_TURNS,
+    SILENT_TURNS,
+    SUPPORTIVE,
+    avoided,
+    crisis_open,
+    to_invite,
+)
 from agent.safety.care_state import CareState
 from agent.safety.care_words import word
 from tests.reply_checks import talk as view_of
@@ -63,8 +70,7 @@ async def test_s4_nobody_is_probed_in_public_while_a_crisis_said_aloud_is_open(
     assert companion_of(again).last_decision()[1].strategy == "join"
     await say(again, tabs["Ana"], "no", private=True)
     await say(again, tabs["Ben"], "I am here.")
-    assert companion_of(again).last_decision()[1].strategy == "evoke", "answered: the talk goes on"
-    assert not [v for w, v in policy.views if w == "reply"][-1].sheltering
+    assert companion_of(again).last_decision()[1].strategy == "join", "a whisper changes nothing"
     await desk.close()
 
 
@@ -249,3 +255,14 @@ def test_s22_whispers_count_for_nothing_and_it_is_the_same_in_every_run() -> Non
     assert plain.state.of("Mia").silent == whispering.state.of("Mia").silent == 5
     assert plain.state.of("Ana").silent == 0
     assert Talk(COUPLE)("Ana", "Hello.", False).public is None
+
+
+def test_s22_a_whispered_concern_does_not_stop_an_invitation_one_said_aloud_does() -> None:
+    whispered, aloud = Talk(), Talk()
+    for talk, private in ((whispered, True), (aloud, False)):
+        talk("Ana", "Ben hits me when he is drunk.", private)
+        silent = talk.state.of("Cem").model_copy(update={"silent": SILENT_TURNS})
+        talk.state = talk.state.with_person("Cem", silent)
+        assert talk.state.joint_off
+    assert to_invite(whispered.state, ("Ana", "Ben", "Cem"), "Ana") == "Cem"
+    assert to_invite(aloud.state, ("Ana", "Ben", "Cem"), "Ana") is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eval.safety import CaseError, read_cases
-from eval.safety.cases import HELD_OUT, OWN_CASES
+from eval.safety.cases import HELD_OUT, OWN_CASES, TUNING
 
 GOOD = {
     "id": "a",
@@ -44,7 +44,10 @@ def test_there_are_enough_cases_of_every_kind() -> None:
         "dependency",
     }
     assert sum(c.expect == () for c in cases) >= 50
-    assert not {c.id for c in cases} & {c.id for c in read_cases(HELD_OUT)}
+    files = (OWN_CASES, TUNING, HELD_OUT)
+    ids = [c.id for file in files for c in read_cases(file)]
+    said = ["\n".join(t.text for t in c.turns) for file in files for c in read_cases(file)]
+    assert len(ids) == len(set(ids)) and len(said) == len(set(said))
 
 
 def test_json_prints_only_the_flags(tmp_path: Path) -> None:

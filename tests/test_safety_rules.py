@@ -194,3 +194,18 @@ def test_canonical_text_hides_gender() -> None:
 
 def test_text_is_split_into_sentences() -> None:
     assert sentences("one. two!\nthree") == ["one.", "two!", "three"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("He hit me! Again!", "he hit me! again!"),
+        ("I want to d1e!!", "i want to die!!"),
+        ("k!ll my$elf", "kill myself"),
+        ("wow! back at 4pm on the 3rd for $5", "wow! back at 4pm on the 3rd for $5"),
+    ],
+)
+def test_letters_written_as_signs_are_read_and_an_exclamation_mark_stays(
+    written: str, read: str
+) -> None:
+    assert canonical(written) == read

@@ -128,6 +128,9 @@ class _Turn:
             off = {"joint_off": True, "joint_since": self.heard.seq}
             self.state = self.state.model_copy(update=off)
             self.plan = replace(self.plan, switched=True)
+        heard = any(f.kind in _ENDS_JOINT for f in self.flags if f.kind not in self.quiet)
+        if not self.heard.private and (heard or cues.mutual(self.heard.text)):
+            self.state = self.state.model_copy(update={"harm_aloud": True})
 
     # concerns
 
@@ -290,8 +293,8 @@ class _Turn:
             count = {**self.me.count, topic: person.count.get(topic, 0) + 1}
             self._put(self.heard.speaker, self.me.model_copy(update={"count": count}))
             return True
-        closed = {"waiting": None} | ({"crisis": None} if topic == "self_harm" else {})
-        self._put(self.heard.speaker, person.model_copy(update=closed))
+        # an open crisis stays open: a whispered "no" must change nothing that others see (S16)
+        self._put(self.heard.speaker, person.model_copy(update={"waiting": None}))
         key = f"{base}.no" if base == "self_harm" else f"{base}.safe"
         if has(key):
             self._deliver(self.heard.speaker, word(key, "en", name=self.heard.speaker))

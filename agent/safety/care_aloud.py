@@ -35,7 +35,7 @@ def avoided(state: CareState, scenario: Scenario) -> frozenset[str]:
 
 
 def crisis_open(state: CareState) -> bool:
-    """Return whether somebody spoke aloud of ending their life and has not answered "no" since."""
+    """Return whether somebody spoke aloud of ending their life a few turns ago."""
     return any(
         p.crisis is not None and p.spoken - p.crisis[1] < OPEN_TURNS for p in state.people.values()
     )
@@ -89,7 +89,7 @@ def to_invite(state: CareState, here: Sequence[str], spoken_to: str) -> str | No
         here: those who take part and are there.
         spoken_to: whom the line is for anyway.
     """
-    if state.joint_off or crisis_open(state):
+    if state.harm_aloud or crisis_open(state):
         return None
     waiting = [
         name

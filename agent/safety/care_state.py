@@ -109,6 +109,7 @@ class CareState(_Model):
         people: by name.
         joint_off: joint strategies stay off from now on.
         joint_since: the turn they went off with, or None.
+        harm_aloud: harm between people was spoken of for everybody to hear.
         general_due: the note to everybody waits for the next public turn.
         general_told: it was given: a second one would tell when somebody whispered again.
         minors: people who said to be under eighteen, for everybody to hear.
@@ -121,6 +122,7 @@ class CareState(_Model):
     people: dict[str, PersonCare] = Field(default_factory=dict)
     joint_off: bool = False
     joint_since: int | None = None
+    harm_aloud: bool = False
     general_due: bool = False
     general_told: bool = False
     minors: tuple[str, ...] = ()

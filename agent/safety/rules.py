@@ -6,7 +6,6 @@ turn by turn; anything one of them finds becomes a flag. Only an LLM check may c
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from agent.encoder import EncoderError
 from agent.labels import GROUP_LABEL, THERAPIST
 from agent.safety import people, semantic, signs
 from agent.safety.engine import Hit, fold, load_guards, load_rules, match_rule
-from agent.safety.text import canonical, plain, sentences
+from agent.safety.text import canonical, plain, readings, sentences
 from agent.safety.types import Evidence, Flag, Kind, TurnLike
 
 _BOT_NAMES = frozenset({"therapist", "kith", "bot", "assistant", "agent", "ai"})
@@ -29,19 +28,22 @@ _DENIAL = re.compile(
 )
 _BOT_WORDS = re.compile(r"\b(?:bot|ai|app|chat|chatbot|kith|program|machine|this room|assistant)\b")
 _ENDEARMENT = re.compile(r"\b(?:babe|baby|honey|love of my life|darling|sweetheart|my love|dear)\b")
-_SEMANTIC_GUARDS: dict[Kind, tuple[str, ...]] = {
-    "self_harm": ("past", "fiction", "negated_self", "joke", "trivial"),
-    "violence": ("past", "fiction", "negated", "joke", "trivial", "young_child"),
-    "coercive_control": (
-        "past", "fiction", "negated", "joke", "child_topic", "parental", "agreed",
-    ),
-    "child_abuse": ("past", "fiction", "negated", "joke"),
-    "threat": ("past", "fiction", "joke", "trivial"),
-    "medical": ("past", "fiction", "joke"),
-    "dependency": ("fiction", "joke"),
-}  # fmt: skip
-_FIRM_GUARDS = frozenset({"past", "fiction", "joke", "negated_self", "idiom"})
+# what still clears the sentence model's finding: it has learned everyday life itself
+_SEMANTIC_GUARDS = ("idiom", "past", "fiction", "joke")
+_MORE_GUARDS: dict[Kind, tuple[str, ...]] = {
+    "self_harm": ("negated_self",),
+    "coercive_control": ("parental",),
+}
 _DENIAL_REACH = 6
+_ENGLISH = frozenset(
+    "i the to he my me is a and you not it of in for we they that this was are am have has do "
+    "with be but so at if will can all him his your".split()
+)
+_FOREIGN = frozenset(
+    "de la el los las que en un una mi yo tu se lo por con para pero muy es esta estoy del al "
+    "le les je tu il elle nous vous ne pas des du et est suis ai ma mon mes sa son ses une "
+    "dans pour avec sur ca mais quand plus ich und der die das nicht ist".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,28 +122,22 @@ def _pattern_hits(read: Read) -> list[Hit]:
     return hits
 
 
-def _cleared(alarm: semantic.Alarm, sentence: str) -> bool:
+def _cleared(kind: Kind, sentence: str) -> bool:
     guards = load_guards()
-    names = ("idiom", *_SEMANTIC_GUARDS[alarm.kind])
-    if alarm.plain:
-        names = tuple(name for name in names if name in _FIRM_GUARDS)
+    names = (*_SEMANTIC_GUARDS, *_MORE_GUARDS.get(kind, ()))
     return any(guards[name].clears(sentence) for name in names)
 
 
 def _english(text: str) -> bool:
+    """Return whether a canonical sentence is one that the sentence model can read."""
     words = re.findall(r"[a-z]+", text)
-    common = {"i", "the", "to", "he", "my", "me", "is", "a", "and", "you", "not", "it", "of", "in"}
-    return (
-        len(words) >= 4
-        and any(w in common for w in words)
-        and text.isascii() | (sum(c.isascii() for c in text) / len(text) > 0.9)
-    )
+    ours, others = (sum(w in known for w in words) for known in (_ENGLISH, _FOREIGN))
+    plain = sum(c.isascii() for c in text) > 0.9 * len(text)
+    return len(words) >= 4 and plain and (ours > others or others == 0)
 
 
 def _parts(read: Read) -> list[str]:
-    """Return what the sentence model reads: every sentence, and every two in a row."""
-    pairs = [f"{a} {b}" for a, b in itertools.pairwise(read.sentences)]
-    return [part for part in (*read.sentences, *pairs) if _english(part)]
+    return [part for part in readings(read.sentences) if _english(part)]
 
 
 def _semantic_kinds(read: Read) -> dict[Kind, str]:
@@ -151,7 +147,7 @@ def _semantic_kinds(read: Read) -> dict[Kind, str]:
         for alarm in alarms:
             if alarm.kind == "dependency" and not _to_bot(read):
                 continue
-            if alarm.kind not in found and not _cleared(alarm, part):
+            if alarm.kind not in found and not _cleared(alarm.kind, part):
                 found[alarm.kind] = part
     return found
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+from importlib import resources
 from typing import NamedTuple
 
 from agent.demo import demo_path
-from agent.rescue import read_dataset
+from agent.rescue import Dataset, read_dataset
 from agent.rescue.annotations import is_therapist
-from agent.safety.data_files import load_yaml
-from agent.safety.text import canonical, encoder_text, sentences
+from agent.safety.data_files import SafetyDataError, load_yaml
+from agent.safety.text import canonical, encoder_text, readings, sentences
 from agent.safety.types import Kind
 
 # kinds that share wording: a positive of one is no negative of the other
@@ -23,26 +24,20 @@ OVERLAP: dict[Kind, frozenset[Kind]] = {
     "medical": frozenset({"self_harm"}),
     "dependency": frozenset(),
 }
-_FILES = (
-    "benign",
-    "benign_more",
-    "benign_third",
-    "risk",
-    "risk_more",
-    "risk_third",
-    "risk_control",
-    "last",
-    "self_harm_wide",
-    "control_wide",
-    "ordinary_wide",
-)
-_LAST = ("cases_learned",)
-"""Learned last, in one short round: turns of cases that had served their turn as tests."""
+_PATTERNS = "everyday.yaml"
 _WORRYING = frozenset({"demo/couple/aiko_and_ben"})
 """Demo conversations in which a listener should worry."""
 
 EVERYDAY = 900
 EVERYDAY_WEIGHT = 0.35
+PART_WEIGHT = 0.6
+SESSION_WEIGHT = 0.5
+_DANGER = re.compile(
+    r"\b(?:die|died|dying|dead|death|kill\w*|suicid\w*|hit|hits|hitting|beat\w*|abus\w*|cower\w*"
+    r"|(?:hurt|harm)\w* (?:my|your|him|her|them)sel\w*|(?:afraid|scared|terrified) of|chok\w*|gun"
+    r"|knife|threat\w*|controlling|rap(?:e|ed)|molest\w*|overdos\w*|ambulance|not here anymore"
+    r"|end it all)\b"
+)
 
 
 class Sample(NamedTuple):
@@ -70,46 +65,65 @@ def everyday(count: int = EVERYDAY, seed: int = 0) -> list[str]:
     return [fill(raw["patterns"][i % len(raw["patterns"])]) for i in range(count)]
 
 
-def load_last() -> list[Sample]:
-    """Return the sentences of the last, short round: learned cases, and talk of the demo set."""
-    out = _read(_LAST)
-    for text in demo_sentences():
-        out.setdefault(text, Sample(text, None))
-    return list(out.values())
+def talk(dataset: Dataset) -> list[str]:
+    """Return what people other than the therapist say, in canonical form.
 
-
-def demo_sentences() -> list[str]:
-    """Return what people say in the demo conversations, sentence by sentence, none at risk.
-
-    Long spoken turns fall into fragments that nobody would type alone; without them every
-    second turn of a real conversation raises an alarm.
+    Args:
+        dataset: Conversations; a demo conversation in which one should worry is left out.
     """
-    found: list[str] = []
-    for sample in read_dataset(demo_path()).samples:
-        if sample.sample_id in _WORRYING:
-            continue
-        for row in sample.rows:
-            if not is_therapist(row):
-                whole = canonical(row.dialogue_cleaned, sample.participants)
-                found += [encoder_text(part) for part in (whole, *sentences(whole))]
-    return list(dict.fromkeys(text for text in found if text))
+    return [
+        canonical(row.dialogue_cleaned, sample.participants)
+        for sample in dataset.samples
+        if sample.sample_id not in _WORRYING
+        for row in sample.rows
+        if not is_therapist(row)
+    ]
 
 
-def load_samples() -> list[Sample]:
-    """Return the training sentences in canonical form, in file order, without repeats."""
-    out = _read(_FILES)
+def parts(text: str) -> list[str]:
+    """Return what the sentence model gets to read of a canonical text, and the whole text.
+
+    A text without danger has none in its parts. Long turns fall into fragments that nobody would
+    type alone; unless they were learned, every second turn of a real conversation raises an alarm.
+    """
+    return [encoder_text(part) for part in (text, *readings(sentences(text))) if part]
+
+
+def load_samples(sessions: Dataset | None = None) -> list[Sample]:
+    """Return the training sentences in canonical form, without repeats, in a fixed order.
+
+    Args:
+        sessions: Transcribed sessions. Nobody judged their lines; those without a word of danger
+            are learned, at half weight, as lines without danger.
+
+    Raises:
+        SafetyDataError: If a file is missing or damaged, or a sentence is both at risk and not.
+    """
+    out: dict[str, Sample] = {}
+    for name in sentence_files():
+        for kind, block in load_yaml(f"sentences/{name}").items():
+            for line in filter(str.strip, block.splitlines()):
+                text = encoder_text(canonical(line))
+                sample = Sample(text, None if kind == "benign" else kind)
+                if text in out and (out[text].kind is None) != (sample.kind is None):
+                    raise SafetyDataError(f"sentences/{name}: {kind} here, not so elsewhere")
+                out[text] = sample
+    calm = [s.text for s in out.values() if s.kind is None]
+    for text in (*calm, *talk(read_dataset(demo_path()))):
+        for part in parts(text):
+            out.setdefault(part, Sample(part, None, PART_WEIGHT))
+    for text in talk(sessions) if sessions is not None else ():
+        for part in parts(text)[1:]:
+            if not _DANGER.search(part):
+                out.setdefault(part, Sample(part, None, SESSION_WEIGHT))
     for line in everyday():
         text = encoder_text(canonical(line))
         out.setdefault(text, Sample(text, None, EVERYDAY_WEIGHT))
     return list(out.values())
 
 
-def _read(names: tuple[str, ...]) -> dict[str, Sample]:
-    out: dict[str, Sample] = {}
-    for name in names:
-        for kind, block in load_yaml(f"sentences/{name}.yaml").items():
-            for line in block.splitlines():
-                if line.strip():
-                    text = encoder_text(canonical(line))
-                    out[text] = Sample(text, None if kind == "benign" else kind)
-    return out
+def sentence_files() -> list[str]:
+    """Return the names of the files of sentences, sorted."""
+    folder = resources.files("prompts").joinpath("safety", "sentences")
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name for name in names if name.endswith(".yaml") and name != _PATTERNS)

@@ -17,18 +17,19 @@ from agent.safety import reader
 from agent.safety.text import encoder_text
 from agent.safety.types import KINDS, Kind
 
-# chosen for recall first on eval/safety/cases.jsonl and on the alarms in ordinary talk
+# chosen for recall first, on cases that no sentence was learned from (eval/safety/tuning.jsonl)
+# and on the alarms in sessions of RESCUE's train split
 THRESHOLD: dict[Kind, float] = {
-    "self_harm": 0.5,
-    "violence": 0.0,
+    "self_harm": -0.5,
+    "violence": -0.25,
     "coercive_control": 0.0,
-    "child_abuse": 0.4,
-    "threat": 1.4,
-    "medical": 1.2,
-    "dependency": 0.8,
+    "child_abuse": 0.0,
+    "threat": -0.25,
+    "medical": 0.5,
+    "dependency": 0.5,
 }
-# beyond this a guard that only hints at everyday life no longer clears the model's finding
-_PLAIN = 2.5
+# beyond this a line said aloud counts at once (doubt.py)
+_PLAIN: dict[Kind, float] = {kind: 2.5 for kind in KINDS} | {"self_harm": 1.0}
 _CAPACITY = 20_000
 
 
@@ -63,7 +64,7 @@ def alarms(texts: Sequence[str]) -> list[tuple[Alarm, ...]]:
         values = reader.logits([t for _, t in missing])
         for (key, _), row in zip(missing, values, strict=True):
             _seen[key] = tuple(
-                Alarm(kind, bool(value > _PLAIN))
+                Alarm(kind, bool(value > _PLAIN[kind]))
                 for kind, value, limit in zip(KINDS, row, limits, strict=True)
                 if value > limit
             )

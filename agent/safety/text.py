@@ -7,6 +7,7 @@ cannot change what is found (safety.md S20).
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "“": '"'
 _LEET = str.maketrans({"1": "i", "0": "o", "3": "e", "4": "a", "@": "a", "$": "s", "!": "i"})
 _ZERO_WIDTH = re.compile("[​-‏⁠﻿]")
 _LEET_TOKEN = re.compile(r"\b(?=[a-z@$!134]*[a-z])(?=\w*[0134@$!])[a-z0134@$!]{3,}(?=\W|$)")
+_MEASURE = re.compile(r"\d+[a-z]{1,2}\d*|[a-z]{1,2}\d+")
+"""``4pm``, ``3rd``, ``mp3``: digits that are digits."""
 _SPLIT = re.compile(r"(?<=[.!?;])\s+|\n+|\s+[-–—]+\s+|\.{2,}\s*")
 _POSSESSIVE_STOP = re.compile(
     r"(?:to|and|or|but|about|at|in|on|for|with|when|if|because|so|that|again|back|every|all|"
@@ -44,7 +47,13 @@ def plain(text: str) -> str:
 
 
 def _unleet(text: str) -> str:
-    return _LEET_TOKEN.sub(lambda m: m.group().translate(_LEET), text)
+    def put(match: re.Match[str]) -> str:
+        word = match.group().rstrip("!")
+        if not re.search("[a-z]", word) or _MEASURE.fullmatch(word):
+            return match.group()
+        return word.translate(_LEET) + match.group()[len(word) :]
+
+    return _LEET_TOKEN.sub(put, text)
 
 
 def _her(text: str) -> str:
@@ -90,6 +99,11 @@ def sentences(text: str) -> list[str]:
     """Split canonical text into sentences; at least one for text that is not empty."""
     parts = [part.strip() for part in _SPLIT.split(text)]
     return [part for part in parts if re.search(r"\w", part)]
+
+
+def readings(parts: Sequence[str]) -> list[str]:
+    """Return what the sentence model reads of a turn: every sentence, and every two in a row."""
+    return [*parts, *(f"{a} {b}" for a, b in itertools.pairwise(parts))]
 
 
 def encoder_text(text: str) -> str:

@@ -10,11 +10,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from eval.safety.cases import HELD_OUT, OWN_CASES, Case, CaseError, read_cases
+from eval.safety.cases import HELD_OUT, OWN_CASES, TUNING, Case, CaseError, read_cases
 from eval.safety.report import Outcome, run_cases, table
 
 app = typer.Typer(add_completion=False)
-_TITLES = {OWN_CASES: "cases the rules and the reader learned from", HELD_OUT: "held-out cases"}
+_TITLES = {
+    OWN_CASES: "cases the rules and the reader learned from",
+    TUNING: "cases on which rules and thresholds were chosen, not learned from",
+    HELD_OUT: "held-out cases, run once",
+}
 
 
 def _write_json(outcomes: list[Outcome]) -> None:
@@ -46,7 +50,7 @@ def main(
     ] = False,
 ) -> None:
     """Print recall and false alarms per kind, with no network."""
-    files = cases or [OWN_CASES, HELD_OUT]
+    files = cases or list(_TITLES)
     try:
         read = {path: read_cases(path) for path in files}
     except CaseError as error:

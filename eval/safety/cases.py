@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agent.safety import Kind, Turn
 
 OWN_CASES = Path(__file__).parent / "cases.jsonl"
+TUNING = Path(__file__).parent / "tuning.jsonl"
 HELD_OUT = Path(__file__).parent / "heldout.jsonl"
 
 
