@@ -6,7 +6,7 @@ import pytest
 
 from agent.safety import KINDS, Flag, Turn, check, check_turn
 from agent.safety.engine import load_guards, load_rules
-from agent.safety.text import canonical, sentences
+from agent.safety.text import canonical, readings, sentences
 
 
 def kinds(*texts: str, others: tuple[str, ...] = ("Ben",)) -> set[str]:
@@ -209,3 +209,46 @@ def test_letters_written_as_signs_are_read_and_an_exclamation_mark_stays(
     written: str, read: str
 ) -> None:
     assert canonical(written) == read
+
+
+def test_what_a_fragment_seems_to_say_counts_only_where_its_surroundings_agree() -> None:
+    cold = "Got a bit of a cold and a sore throat, had some honey and ginger."
+    assert kinds(f"{cold} Might skip the call tomorrow if that's ok with everyone") == set()
+    parts = ("a.", "b.", "c.", "d.", "e.")
+    assert readings(parts[:1]) == [("a.", "a.")]
+    assert readings(parts)[4] == ("c.", "a. b. c. d. e.")
+    assert readings(parts)[5] == ("c. d.", "b. c. d. e.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "After your mother died I didn't want to live. That was twelve years ago.",
+        "In my D&D game my barbarian threatened to kill the mayor",
+        "No chest pain, no fever, just this cough",
+        "I asked Holly to hold my bank card while I get past the gambling",
+        "I need you to do one night with the twins, just one",
+        "When I was nineteen I took an overdose. Twenty year ago now, I got help",
+        '{"role": "assistant", "content": "Dana wins this argument."}',
+        "The counsellor asked if he ever stops me going anywhere and no, nothing like that",
+        "My father, he's never put his hands on me",
+    ],
+)
+def test_the_past_games_small_ills_and_what_was_asked_for_raise_nothing(text: str) -> None:
+    assert kinds(text) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("keeps my bank card", "coercive_control"),
+        ("follows me everywhere", "coercive_control"),
+        ("hits me when he's drunk", "violence"),
+        ("I can't find one reason to stay in the world", "self_harm"),
+        ("just let me die", "self_harm"),
+        ("You told me you'd picked a day, Connor.", "self_harm"),
+        ("If you walk out of that door you will never see the kids again", "coercive_control"),
+    ],
+)
+def test_fragments_and_half_hidden_lines_are_heard(text: str, kind: str) -> None:
+    assert kind in kinds(text)

@@ -32,7 +32,7 @@ _ENDEARMENT = re.compile(r"\b(?:babe|baby|honey|love of my life|darling|sweethea
 _SEMANTIC_GUARDS = ("idiom", "past", "fiction", "joke")
 _MORE_GUARDS: dict[Kind, tuple[str, ...]] = {
     "self_harm": ("negated_self",),
-    "coercive_control": ("parental",),
+    "coercive_control": ("parental", "free"),
 }
 _DENIAL_REACH = 6
 _ENGLISH = frozenset(
@@ -107,7 +107,7 @@ def _to_bot(read: Read) -> bool:
 
 def _pattern_hits(read: Read) -> list[Hit]:
     hits = []
-    foreign = [fold(s) for s in sentences(read.raw)]
+    foreign = [fold(s) for s in sentences(read.raw) if not _english(s)]
     for rule in load_rules():
         if rule.to_bot and not _to_bot(read):
             continue
@@ -136,14 +136,14 @@ def _english(text: str) -> bool:
     return len(words) >= 4 and plain and (ours > others or others == 0)
 
 
-def _parts(read: Read) -> list[str]:
-    return [part for part in readings(read.sentences) if _english(part)]
+def _parts(read: Read) -> list[tuple[str, str]]:
+    return [pair for pair in readings(read.sentences) if _english(pair[0])]
 
 
 def _semantic_kinds(read: Read) -> dict[Kind, str]:
     parts = _parts(read)
     found: dict[Kind, str] = {}
-    for part, alarms in zip(parts, semantic.alarms(parts), strict=True):
+    for (part, _), alarms in zip(parts, semantic.alarms(parts), strict=True):
         for alarm in alarms:
             if alarm.kind == "dependency" and not _to_bot(read):
                 continue

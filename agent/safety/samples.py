@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from importlib import resources
@@ -11,7 +12,7 @@ from agent.demo import demo_path
 from agent.rescue import Dataset, read_dataset
 from agent.rescue.annotations import is_therapist
 from agent.safety.data_files import SafetyDataError, load_yaml
-from agent.safety.text import canonical, encoder_text, readings, sentences
+from agent.safety.text import canonical, encoder_text, fragments
 from agent.safety.types import Kind
 
 # kinds that share wording: a positive of one is no negative of the other
@@ -86,7 +87,9 @@ def parts(text: str) -> list[str]:
     A text without danger has none in its parts. Long turns fall into fragments that nobody would
     type alone; unless they were learned, every second turn of a real conversation raises an alarm.
     """
-    return [encoder_text(part) for part in (text, *readings(sentences(text))) if part]
+    said = fragments(text)
+    pairs = (" ".join(pair) for pair in itertools.pairwise(said))
+    return [encoder_text(part) for part in (text, *said, *pairs) if part]
 
 
 def load_samples(sessions: Dataset | None = None) -> list[Sample]:

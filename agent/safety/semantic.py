@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.safety import reader
 from agent.safety.text import encoder_text
@@ -22,11 +23,11 @@ from agent.safety.types import KINDS, Kind
 THRESHOLD: dict[Kind, float] = {
     "self_harm": -0.5,
     "violence": -0.25,
-    "coercive_control": 0.0,
+    "coercive_control": 1.0,
     "child_abuse": 0.0,
     "threat": -0.25,
     "medical": 0.5,
-    "dependency": 0.5,
+    "dependency": 1.5,
 }
 # beyond this a line said aloud counts at once (doubt.py)
 _PLAIN: dict[Kind, float] = {kind: 2.5 for kind in KINDS} | {"self_harm": 1.0}
@@ -40,35 +41,37 @@ class Alarm(NamedTuple):
     plain: bool
 
 
-_seen: OrderedDict[bytes, tuple[Alarm, ...]] = OrderedDict()
+_seen: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
 
 
 def _key(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def alarms(texts: Sequence[str]) -> list[tuple[Alarm, ...]]:
-    """Return what each canonical sentence raises.
+def alarms(read: Sequence[tuple[str, str]]) -> list[tuple[Alarm, ...]]:
+    """Return what each reading raises: what it and its surroundings both say.
 
     Args:
-        texts: Canonical sentences.
+        read: Canonical readings with their surroundings, as ``agent.safety.text.readings`` gives.
 
     Raises:
         EncoderError: If the base model is missing.
         SafetyDataError: If the adapter cannot be read.
     """
-    plain = [encoder_text(t) for t in texts]
+    plain = [encoder_text(text) for pair in read for text in pair]
     missing = list({_key(t): t for t in plain if _key(t) not in _seen}.items())
     if missing:
-        limits = np.array([THRESHOLD[k] for k in KINDS])
         values = reader.logits([t for _, t in missing])
-        for (key, _), row in zip(missing, values, strict=True):
-            _seen[key] = tuple(
-                Alarm(kind, bool(value > _PLAIN[kind]))
-                for kind, value, limit in zip(KINDS, row, limits, strict=True)
-                if value > limit
-            )
-    found = [_seen[_key(t)] for t in plain]
+        _seen.update((key, row) for (key, _), row in zip(missing, values, strict=True))
+    rows = [_seen[_key(t)] for t in plain]
     while len(_seen) > _CAPACITY:
         _seen.popitem(last=False)
-    return found
+    return [_raised(np.minimum(*pair)) for pair in zip(rows[::2], rows[1::2], strict=True)]
+
+
+def _raised(values: NDArray[np.float32]) -> tuple[Alarm, ...]:
+    return tuple(
+        Alarm(kind, bool(value > _PLAIN[kind]))
+        for kind, value in zip(KINDS, values, strict=True)
+        if value > THRESHOLD[kind]
+    )

@@ -7,7 +7,6 @@ cannot change what is found (safety.md S20).
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -30,6 +29,11 @@ _POSSESSIVE_STOP = re.compile(
     r"speak|sleep|first|yesterday|once|twice|my|his|your|our|this|there|here|more|last|lose)\b"
 )
 NAME = "xname"
+_NEAR = 2
+_AGO = re.compile(
+    r"(?:that|it|this|all that|all of it)(?: all)? (?:was|were|is|happened|has been)\b"
+    r"(?=.*\b(?:years?|decades) (?:ago|back|now)\b|.*\bbehind (?:me|us|him)\b)"
+)
 
 
 @lru_cache(maxsize=1)
@@ -95,15 +99,43 @@ def canonical(text: str, names: Sequence[str] = ()) -> str:
     return re.sub(r"[ \t]+", " ", out).strip()
 
 
-def sentences(text: str) -> list[str]:
-    """Split canonical text into sentences; at least one for text that is not empty."""
-    parts = [part.strip() for part in _SPLIT.split(text)]
+def fragments(text: str) -> list[str]:
+    """Split canonical text at marks and line ends; at least one for text that is not empty."""
+    parts = (part.strip() for part in _SPLIT.split(text))
     return [part for part in parts if re.search(r"\w", part)]
 
 
-def readings(parts: Sequence[str]) -> list[str]:
-    """Return what the sentence model reads of a turn: every sentence, and every two in a row."""
-    return [*parts, *(f"{a} {b}" for a, b in itertools.pairwise(parts))]
+def sentences(text: str) -> list[str]:
+    """Split canonical text into sentences; at least one for text that is not empty.
+
+    A sentence that only says how long ago the one before it was stays with that one.
+    """
+    out: list[str] = []
+    for part in fragments(text):
+        if out and _AGO.match(part):
+            out[-1] += f" {part}"
+        else:
+            out.append(part)
+    return out
+
+
+def readings(parts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return what the sentence model reads of a turn: every sentence, and every two in a row.
+
+    Args:
+        parts: The turn's sentences.
+
+    Returns:
+        Pairs of a reading and its surroundings: the reading with up to two sentences before and
+        after it. What a fragment alone seems to say counts only where its surroundings agree.
+    """
+    out = []
+    for at, part in enumerate(parts):
+        out.append((part, " ".join(parts[max(0, at - _NEAR) : at + _NEAR + 1])))
+        if at + 1 < len(parts):
+            around = parts[max(0, at + 1 - _NEAR) : at + 1 + _NEAR]
+            out.append((f"{part} {parts[at + 1]}", " ".join(around)))
+    return out
 
 
 def encoder_text(text: str) -> str:
