@@ -225,7 +225,7 @@ def test_what_a_fragment_seems_to_say_counts_only_where_its_surroundings_agree()
     [
         "After your mother died I didn't want to live. That was twelve years ago.",
         "In my D&D game my barbarian threatened to kill the mayor",
-        "No chest pain, no fever, just this cough",
+        "No chest pain at all, only a cough",
         "I asked Holly to hold my bank card while I get past the gambling",
         "I need you to do one night with the twins, just one",
         "When I was nineteen I took an overdose. Twenty year ago now, I got help",

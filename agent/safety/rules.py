@@ -107,7 +107,7 @@ def _to_bot(read: Read) -> bool:
 
 def _pattern_hits(read: Read) -> list[Hit]:
     hits = []
-    foreign = [fold(s) for s in sentences(read.raw) if not _english(s)]
+    foreign = [fold(s) for s in sentences(read.raw) if not _surely_english(s)]
     for rule in load_rules():
         if rule.to_bot and not _to_bot(read):
             continue
@@ -128,12 +128,22 @@ def _cleared(kind: Kind, sentence: str) -> bool:
     return any(guards[name].clears(sentence) for name in names)
 
 
-def _english(text: str) -> bool:
-    """Return whether a canonical sentence is one that the sentence model can read."""
+def _known_words(text: str) -> tuple[int, int, int]:
     words = re.findall(r"[a-z]+", text)
     ours, others = (sum(w in known for w in words) for known in (_ENGLISH, _FOREIGN))
+    return len(words), ours, others
+
+
+def _surely_english(text: str) -> bool:
+    _, ours, others = _known_words(text)
+    return ours > others
+
+
+def _english(text: str) -> bool:
+    """Return whether a canonical sentence is one that the sentence model can read."""
+    words, ours, others = _known_words(text)
     plain = sum(c.isascii() for c in text) > 0.9 * len(text)
-    return len(words) >= 4 and plain and (ours > others or others == 0)
+    return words >= 4 and plain and (ours > others or others == 0)
 
 
 def _parts(read: Read) -> list[tuple[str, str]]:
