@@ -39,6 +39,8 @@ _ENGLISH = frozenset(
     "i the to he my me is a and you not it of in for we they that this was are am have has do "
     "with be but so at if will can all him his your".split()
 )
+_SHARED = frozenset("me a he has all am in at is so".split())
+"""Words that Spanish or French have as well."""
 _FOREIGN = frozenset(
     "de la el los las que en un una mi yo tu se lo por con para pero muy es esta estoy del al "
     "le les je tu il elle nous vous ne pas des du et est suis ai ma mon mes sa son ses une "
@@ -128,22 +130,22 @@ def _cleared(kind: Kind, sentence: str) -> bool:
     return any(guards[name].clears(sentence) for name in names)
 
 
-def _known_words(text: str) -> tuple[int, int, int]:
+def _known_words(text: str) -> tuple[list[str], list[str], list[str]]:
     words = re.findall(r"[a-z]+", text)
-    ours, others = (sum(w in known for w in words) for known in (_ENGLISH, _FOREIGN))
-    return len(words), ours, others
+    ours, others = ([w for w in words if w in known] for known in (_ENGLISH, _FOREIGN))
+    return words, ours, others
 
 
 def _surely_english(text: str) -> bool:
     _, ours, others = _known_words(text)
-    return ours > others
+    return len([w for w in ours if w not in _SHARED]) > len(others)
 
 
 def _english(text: str) -> bool:
     """Return whether a canonical sentence is one that the sentence model can read."""
     words, ours, others = _known_words(text)
     plain = sum(c.isascii() for c in text) > 0.9 * len(text)
-    return words >= 4 and plain and (ours > others or others == 0)
+    return len(words) >= 4 and plain and (len(ours) > len(others) or not others)
 
 
 def _parts(read: Read) -> list[tuple[str, str]]:
