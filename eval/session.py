@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from eval.scoring import ReadingScores, score
 from eval.slices import FACTS, facts_of
 from eval.statistics import statistics
 from eval.stats import RESAMPLES
+from eval.stopping import run_until_stopped
 from eval.store import RunStore, read_lines, read_manifest, read_records, write_json, write_jsonl
 
 METRICS: Final = "metrics.json"
@@ -236,4 +236,4 @@ def run(
             if plan.client is not None:
                 await plan.client.aclose()
 
-    asyncio.run(all_of_it())
+    run_until_stopped(all_of_it())
