@@ -24,7 +24,7 @@ THRESHOLD: dict[Kind, float] = {
     "self_harm": -0.5,
     "violence": -0.25,
     "coercive_control": 1.0,
-    "child_abuse": 0.0,
+    "child_abuse": 0.5,
     "threat": -0.25,
     "medical": 0.5,
     "dependency": 1.5,
