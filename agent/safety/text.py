@@ -30,9 +30,10 @@ _POSSESSIVE_STOP = re.compile(
 )
 NAME = "xname"
 _NEAR = 2
-_AGO = re.compile(
+_BELONGS = re.compile(
     r"(?:that|it|this|all that|all of it)(?: all)? (?:was|were|is|happened|has been)\b"
     r"(?=.*\b(?:years?|decades) (?:ago|back|now)\b|.*\bbehind (?:me|us|him)\b)"
+    r"|(?:the|this|our|my|that) \w+(?: \w+)?,? i mean\b"
 )
 
 
@@ -108,11 +109,12 @@ def fragments(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """Split canonical text into sentences; at least one for text that is not empty.
 
-    A sentence that only says how long ago the one before it was stays with that one.
+    A sentence that only says how long ago the one before it was, or what it was about ("the lease,
+    I mean"), stays with that one.
     """
     out: list[str] = []
     for part in fragments(text):
-        if out and _AGO.match(part):
+        if out and _BELONGS.match(part):
             out[-1] += f" {part}"
         else:
             out.append(part)
