@@ -47,10 +47,13 @@ def run_until_stopped(main: Coroutine[Any, Any, None]) -> None:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
+    before = signal.getsignal(signal.SIGINT)
     try:
         asyncio.run(watched())
     except asyncio.CancelledError:
         if not stopped:
             raise
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
     if stopped:
         raise KeyboardInterrupt

@@ -30,10 +30,16 @@ async def _loses_it_and_ends() -> None:
 
 @pytest.mark.parametrize("work", [_loses_the_first_cancellation, _loses_it_and_ends])
 def test_a_lost_cancellation_is_repeated_and_the_stop_is_said(work: object) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        run_until_stopped(work())  # type: ignore[operator]
-    assert signal.getsignal(signal.SIGINT) is before
+    def own(number: int, frame: object) -> None:
+        raise AssertionError("the run's own handler has to be in place")
+
+    before = signal.signal(signal.SIGINT, own)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_until_stopped(work())  # type: ignore[operator]
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_run_that_is_not_stopped_ends_as_ever() -> None:
