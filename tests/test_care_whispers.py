@@ -16,6 +16,7 @@ from agent.labels import THERAPIST
 from agent.safety.care_words import word
 from tests.rooms import Steady, companion_of, desk_for, everything_seen, room_of
 from tests.test_care_privacy import CANARIES, assert_clean, say, texts_for
+from ui.desk import Desk
 from ui.erase import search
 from ui.export import markdown, rescue_jsonl
 from ui.inputs import Refused
@@ -137,6 +138,13 @@ async def test_s13_pressing_twice_shares_once_and_taking_back_leaves_nothing(tmp
     await desk.close()
 
 
+async def refuses(desk: Desk, what: str, table: str) -> None:
+    """Have the database refuse to write to a table, until the trigger is dropped."""
+    end = "BEGIN SELECT RAISE(ABORT, 'full'); END"
+    trigger = f"CREATE TRIGGER fails BEFORE {what} ON {table} {end}"
+    await desk.store.run(lambda db: db.execute(trigger))
+
+
 @pytest.mark.parametrize("step", ["lines", "releases"])
 async def test_s13_a_line_and_its_consent_are_stored_together_or_not_at_all(
     tmp_path, step: str
@@ -146,11 +154,7 @@ async def test_s13_a_line_and_its_consent_are_stored_together_or_not_at_all(
     room, (ana, ben) = await room_of(desk, "Ana", "Ben")
     await say(room, ana, CANARIES[1], private=True)
     ask = {"what": "release", "key": room.lines[0].key, "on": True}
-    await desk.store.run(
-        lambda db: db.execute(
-            f"CREATE TRIGGER fails BEFORE INSERT ON {step} BEGIN SELECT RAISE(ABORT, 'full'); END"
-        )
-    )
+    await refuses(desk, "INSERT", step)
     with pytest.raises(sqlite3.Error):
         await desk.run(room, ana.person, ask)
     assert not ben.texts and not room.visible_lines("Ben")
@@ -174,11 +178,7 @@ async def test_s13_a_consent_that_cannot_be_taken_back_now_can_be_later(
     await say(room, ana, CANARIES[1], private=True)
     ask = {"what": "release", "key": room.lines[0].key, "on": True}
     await desk.run(room, ana.person, ask)
-    await desk.store.run(
-        lambda db: db.execute(
-            f"CREATE TRIGGER fails BEFORE UPDATE ON {step} BEGIN SELECT RAISE(ABORT, 'full'); END"
-        )
-    )
+    await refuses(desk, "UPDATE", step)
     with pytest.raises(sqlite3.Error):
         await desk.run(room, ana.person, {**ask, "on": False})
     (entry,) = await desk.ledger.entries(room.info.id)

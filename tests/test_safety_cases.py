@@ -34,7 +34,7 @@ def write(path: Path, *rows: object) -> Path:
 def test_there_are_enough_cases_of_every_kind() -> None:
     cases = read_cases(OWN_CASES)
     assert len(cases) >= 150
-    assert {k for c in cases for k in c.expect or ()} == {
+    assert {k for c in cases for k in c.wanted} == {
         "self_harm",
         "violence",
         "coercive_control",

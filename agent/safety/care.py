@@ -123,13 +123,13 @@ class _Turn:
 
     def _note(self) -> None:
         """Switch joint strategies off where somebody may be harmed by somebody (S15)."""
-        ends = any(f.kind in _ENDS_JOINT for f in self.flags) or cues.mutual(self.heard.text)
-        if ends and not self.state.joint_off:
+        kinds = {f.kind for f in self.flags} & _ENDS_JOINT
+        mutual = cues.mutual(self.heard.text)
+        if (kinds or mutual) and not self.state.joint_off:
             off = {"joint_off": True, "joint_since": self.heard.seq}
             self.state = self.state.model_copy(update=off)
             self.plan = replace(self.plan, switched=True)
-        heard = any(f.kind in _ENDS_JOINT for f in self.flags if f.kind not in self.quiet)
-        if not self.heard.private and (heard or cues.mutual(self.heard.text)):
+        if not self.heard.private and (mutual or kinds - set(self.quiet)):
             self.state = self.state.model_copy(update={"harm_aloud": True})
 
     # concerns

@@ -221,8 +221,6 @@ def simplify(text: str) -> str:
 
 def match_rule(rule: Rule, sentence: str) -> str | None:
     """Return the matched words of a rule in one sentence, or None."""
-    if rule.language == "zh":
-        sentence = simplify(sentence)
     found = next((m for p in rule.any if (m := p.search(sentence))), None)
     if found is None or any(p.search(sentence) for p in rule.unless):
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agent.encoder import EncoderError
 from agent.labels import GROUP_LABEL, THERAPIST
 from agent.safety import people, semantic, signs
-from agent.safety.engine import Hit, fold, load_guards, load_rules, match_rule
+from agent.safety.engine import Hit, fold, load_guards, load_rules, match_rule, simplify
 from agent.safety.text import canonical, plain, readings, sentences
 from agent.safety.types import Evidence, Flag, Kind, TurnLike
 
@@ -110,13 +110,14 @@ def _to_bot(read: Read) -> bool:
 def _pattern_hits(read: Read) -> list[Hit]:
     hits = []
     foreign = [fold(s) for s in sentences(read.raw) if not _surely_english(s)]
+    chinese = re.split("[。！？!?\n]", simplify(read.raw))
     for rule in load_rules():
         if rule.to_bot and not _to_bot(read):
             continue
         if rule.language == "en":
             parts = [read.text] if rule.whole_turn else read.sentences
         else:
-            parts = foreign if rule.language != "zh" else re.split("[。！？!?\n]", read.raw)
+            parts = foreign if rule.language != "zh" else chinese
         for part in parts:
             if part and (match := match_rule(rule, part)) is not None:
                 hits.append(Hit(rule, match, part))

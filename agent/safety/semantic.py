@@ -59,11 +59,11 @@ def alarms(read: Sequence[tuple[str, str]]) -> list[tuple[Alarm, ...]]:
         SafetyDataError: If the adapter cannot be read.
     """
     plain = [encoder_text(text) for pair in read for text in pair]
-    missing = list({_key(t): t for t in plain if _key(t) not in _seen}.items())
+    keys = [_key(text) for text in plain]
+    missing = {key: t for key, t in zip(keys, plain, strict=True) if key not in _seen}
     if missing:
-        values = reader.logits([t for _, t in missing])
-        _seen.update((key, row) for (key, _), row in zip(missing, values, strict=True))
-    rows = [_seen[_key(t)] for t in plain]
+        _seen.update(zip(missing, reader.logits(list(missing.values())), strict=True))
+    rows = [_seen[key] for key in keys]
     while len(_seen) > _CAPACITY:
         _seen.popitem(last=False)
     return [_raised(np.minimum(*pair)) for pair in zip(rows[::2], rows[1::2], strict=True)]

@@ -67,7 +67,7 @@ def main(
         console.print(table(_TITLES.get(path, path.name), outcomes))
         if misses:
             for o in outcomes:
-                missed = sorted(set(o.case.expect or ()) - set(o.flags))
+                missed = sorted(o.case.wanted - set(o.flags))
                 if missed or (not o.case.expect and o.flags):
                     console.print(f"{o.case.id}: missed {missed}, flagged {list(o.flags)}")
 

@@ -36,6 +36,11 @@ class Case(BaseModel):
     turns: tuple[Turn, ...] = Field(min_length=1)
     expect: tuple[Kind, ...] | None = None
 
+    @property
+    def wanted(self) -> frozenset[Kind]:
+        """The kinds to be flagged; none where the file does not say."""
+        return frozenset(self.expect or ())
+
 
 def _parse(line: str, where: str) -> Case:
     try:

@@ -56,8 +56,8 @@ def count(outcomes: Sequence[Outcome]) -> list[KindCounts]:
     return [
         KindCounts(
             kind=kind,
-            expected=sum(kind in (o.case.expect or ()) for o in outcomes),
-            found=sum(kind in (o.case.expect or ()) and kind in o.flags for o in outcomes),
+            expected=sum(kind in o.case.wanted for o in outcomes),
+            found=sum(kind in o.case.wanted and kind in o.flags for o in outcomes),
             benign=len(benign),
             false_alarms=sum(kind in o.flags for o in benign),
         )
@@ -78,7 +78,7 @@ def table(title: str, outcomes: Sequence[Outcome]) -> Table:
         out.add_row(row.kind, _share(row.found, row.expected), _share(row.false_alarms, row.benign))
     at_risk = [o for o in outcomes if o.case.expect]
     benign = [o for o in outcomes if o.case.expect == ()]
-    met = sum(set(o.case.expect or ()) <= set(o.flags) for o in at_risk)
+    met = sum(o.case.wanted <= set(o.flags) for o in at_risk)
     out.add_section()
     out.add_row(
         "any", _share(met, len(at_risk)), _share(sum(bool(o.flags) for o in benign), len(benign))
